@@ -1,0 +1,93 @@
+"""What an engine can do, whichever it is: the native core, or the scripted one of the tests.
+
+``engine/host.py`` drives a backend with the commands of ``protocol``; nothing else calls one. Records go straight from
+the backend into the ring whose memory it was given. All calls come from one thread, except ``cancel``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from draftscope.engine.protocol import (
+    ContextSettings,
+    DecodeCounts,
+    ModelReport,
+    ModelSettings,
+    SlotResult,
+    SlotTask,
+)
+
+Progress = Callable[[float, str], bool]
+"""Told the fraction in [0, 1] and the stage of a load; answers False to cancel it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatTemplate:
+    """The model's chat template (Jinja) and the texts of its begin and end tokens."""
+
+    template: str
+    bos: str
+    eos: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointCounts:
+    """Checkpoints since the contexts were made."""
+
+    n_saves: int = 0
+    n_restores: int = 0
+    n_fallbacks: int = 0
+
+
+class Backend(Protocol):
+    """One engine with at most one model. Every method may raise ``EngineError``; after that the backend still works."""
+
+    def load(self, model: ModelSettings, context: ContextSettings, progress: Progress) -> ModelReport:
+        """Replace what is loaded. A refused or cancelled load (code CANCELLED) leaves nothing loaded."""
+        ...
+
+    def configure(self, context: ContextSettings) -> ModelReport:
+        """Make new contexts for the loaded model; every slot is empty after it."""
+        ...
+
+    def unload(self) -> None:
+        """Free everything; harmless when nothing is loaded."""
+        ...
+
+    def chat_template(self) -> ChatTemplate | None:
+        """The loaded model's template, or None when its file has none."""
+        ...
+
+    def tokenize(self, text: str, *, parse_special: bool, add_special: bool) -> tuple[int, ...]:
+        """Token ids of a text. ``add_special``: begin-of-sequence where the model wants it."""
+        ...
+
+    def submit(self, task: SlotTask, tokens: tuple[int, ...]) -> None:
+        """Queue a task with its prompt in tokens; its slot must be free (code BUSY otherwise)."""
+        ...
+
+    def step(self) -> bool:
+        """Do the next bounded piece of work: a prefill chunk or a round. True while any slot has work left."""
+        ...
+
+    def cancel(self, slots: tuple[int, ...]) -> None:
+        """From any thread: end the tasks of these slots (empty: of all) as soon as possible; returns at once."""
+        ...
+
+    def take_results(self) -> list[SlotResult]:
+        """Results of the tasks that ended since the last call."""
+        ...
+
+    def take_pieces(self) -> dict[int, bytes]:
+        """Bytes of the tokens that occurred for the first time since the last call."""
+        ...
+
+    def decode_counts(self) -> DecodeCounts:
+        """Counts since the contexts were made."""
+        ...
+
+    def checkpoint_counts(self) -> CheckpointCounts:
+        """Counts since the contexts were made."""
+        ...

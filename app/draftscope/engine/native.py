@@ -1,0 +1,266 @@
+"""The native backend: our C++ core on the libllama that ``llama_cpp`` loads.
+
+Importing this module loads both; it raises ``EngineError`` (code ENGINE_MISSING) with a sentence when one is missing or
+of another version than the core was built for. Nothing else imports ``llama_cpp`` or the extension.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from draftscope.engine.backend import ChatTemplate, CheckpointCounts, Progress
+from draftscope.engine.errors import EngineError, ErrorCode
+from draftscope.engine.events import Mechanism, StopReason
+from draftscope.engine.model_file import check_loadable
+from draftscope.engine.protocol import (
+    CatchUp,
+    CheckpointMode,
+    ContextSettings,
+    DecodeCounts,
+    ModelReport,
+    ModelSettings,
+    SlotResult,
+    SlotTask,
+    Speculation,
+    WayBack,
+)
+
+LLAMA_CPP_PYTHON = "0.3.36"
+"""The version whose libllama the core is written for; staging functions of others differ."""
+
+_log = logging.getLogger("draftscope.llama")
+
+
+def _import_core() -> Any:
+    os.environ.setdefault("GGML_NO_BACKTRACE", "1")  # ggml's abort otherwise starts a debugger
+    try:
+        import llama_cpp
+    except (ImportError, RuntimeError, OSError) as error:
+        raise EngineError(
+            ErrorCode.ENGINE_MISSING,
+            f"The package llama-cpp-python could not be loaded: {error}.",
+            f"Install llama-cpp-python {LLAMA_CPP_PYTHON}; 'make' in a checkout does.",
+        ) from error
+    if llama_cpp.__version__ != LLAMA_CPP_PYTHON:
+        raise EngineError(
+            ErrorCode.ENGINE_MISSING,
+            f"llama-cpp-python {llama_cpp.__version__} is installed, but this version of Draftscope needs {LLAMA_CPP_PYTHON}.",
+            f"Install it: pip install llama-cpp-python=={LLAMA_CPP_PYTHON}",
+        )
+    try:
+        from draftscope.engine import _core
+    except ImportError as error:
+        raise EngineError(
+            ErrorCode.ENGINE_MISSING,
+            f"The engine core could not be loaded: {error}.",
+            "Build it against the installed llama-cpp-python: 'make' in a checkout does.",
+        ) from error
+    return _core
+
+
+_core = _import_core()
+
+_GGML_LEVELS = {1: logging.DEBUG, 2: logging.INFO, 3: logging.WARNING, 4: logging.ERROR}
+_GGML_CONTINUES = 5
+_MODES = {mode: number for number, mode in enumerate(CheckpointMode)}  # declared in the order of core/settings.h
+
+
+class _LlamaLog:
+    """Joins libllama's log texts to lines and gives them to ``logging``; several threads call it one at a time."""
+
+    def __init__(self) -> None:
+        self._open = ""
+        self._level = logging.INFO
+
+    def __call__(self, level: int, text: bytes) -> None:
+        if level != _GGML_CONTINUES:
+            self._level = _GGML_LEVELS.get(level, logging.INFO)
+        *lines, self._open = (self._open + text.decode("utf-8", "replace")).split("\n")
+        for line in lines:
+            if line.strip():
+                _log.log(self._level, "%s", line.rstrip())
+
+
+_core.set_log_sink(_LlamaLog())
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFacts:
+    """A device that a model can be put on; sizes in bytes."""
+
+    name: str
+    description: str
+    total_bytes: int
+    free_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFacts:
+    """What is installed: which libllama, whether it carries our patches, what it lacks, and its devices."""
+
+    library: str
+    version: str
+    is_patched: bool
+    missing_symbols: tuple[str, ...]
+    devices: tuple[DeviceFacts, ...]
+    system: str
+
+
+def engine_facts() -> EngineFacts:
+    """Ask the loaded library. Initialises its backends, which on broken drivers may end the process: ask in a child."""
+    return EngineFacts(
+        library=_core.library_path(),
+        version=_core.library_version(),
+        is_patched=_core.grants_rollback("qwen3next"),
+        missing_symbols=tuple(_core.missing_symbols()),
+        devices=tuple(DeviceFacts(*device) for device in _core.devices()),
+        system=_core.system_description(),
+    )
+
+
+class NativeBackend:
+    """``backend.Backend`` on the C++ core.
+
+    Args:
+        ring_memory: writable buffer with an initialised ring (``engine/ring.py``); held until the backend is gone.
+    """
+
+    def __init__(self, ring_memory: memoryview) -> None:
+        self._engine = _core.Engine(ring_memory)
+        self._model: ModelSettings | None = None
+        self._load_ms = 0.0
+
+    def load(self, model: ModelSettings, context: ContextSettings, progress: Progress) -> ModelReport:
+        """See ``Backend.load``. Files that libllama would abort on are refused before it sees them."""
+        self.unload()
+        started = time.monotonic()
+        check_loadable(model.path)
+        self._engine.load(
+            model.path,
+            n_gpu_layers=model.n_gpu_layers,
+            devices=list(model.devices),
+            use_mmap=model.use_mmap,
+            progress=lambda fraction: progress(fraction, "weights"),
+        )
+        self._model = model
+        if not progress(1.0, "contexts"):
+            self.unload()
+            raise EngineError(ErrorCode.CANCELLED, "Loading was cancelled.")
+        try:
+            report = self._configure(context)
+        except EngineError:
+            self.unload()
+            raise
+        self._load_ms = (time.monotonic() - started) * 1e3
+        return self._report(report)
+
+    def configure(self, context: ContextSettings) -> ModelReport:
+        """See ``Backend.configure``."""
+        return self._report(self._configure(context))
+
+    def unload(self) -> None:
+        """See ``Backend.unload``."""
+        self._engine.unload()
+        self._model = None
+
+    def chat_template(self) -> ChatTemplate | None:
+        """See ``Backend.chat_template``."""
+        source, bos, eos = (part.decode("utf-8", "replace") for part in self._engine.chat_template())
+        return ChatTemplate(source, bos, eos) if source else None
+
+    def tokenize(self, text: str, *, parse_special: bool, add_special: bool) -> tuple[int, ...]:
+        """See ``Backend.tokenize``."""
+        return tuple(self._engine.tokenize(text.encode(), add_special=add_special, parse_special=parse_special))
+
+    def submit(self, task: SlotTask, tokens: tuple[int, ...]) -> None:
+        """See ``Backend.submit``."""
+        sampling = task.sampling
+        self._engine.submit(
+            slot=task.slot,
+            prompt=list(tokens),
+            temperature=sampling.temperature,
+            top_k=sampling.top_k,
+            top_p=sampling.top_p,
+            min_p=sampling.min_p,
+            repeat_penalty=sampling.repeat_penalty,
+            repeat_last_n=sampling.repeat_last_n,
+            presence_penalty=sampling.presence_penalty,
+            seed=sampling.seed & 0xFFFFFFFF,
+            max_tokens=task.max_tokens,
+            stop=list(task.stop),
+            ignore_eos=task.ignore_eos,
+        )
+
+    def step(self) -> bool:
+        """See ``Backend.step``; the interpreter lock is free while it computes."""
+        return bool(self._engine.step())
+
+    def cancel(self, slots: tuple[int, ...]) -> None:
+        """See ``Backend.cancel``."""
+        for slot in slots or (-1,):
+            self._engine.cancel(slot)
+
+    def take_results(self) -> list[SlotResult]:
+        """See ``Backend.take_results``."""
+        return [_slot_result(fields) for fields in self._engine.take_results()]
+
+    def take_pieces(self) -> dict[int, bytes]:
+        """See ``Backend.take_pieces``; control tokens are named (``<|im_end|>``)."""
+        return {token: self._engine.piece(token) for token in self._engine.take_new_tokens()}
+
+    def decode_counts(self) -> DecodeCounts:
+        """See ``Backend.decode_counts``."""
+        counts = self._engine.counts()
+        return DecodeCounts(**{name: counts[name] for name in DecodeCounts.__dataclass_fields__})
+
+    def checkpoint_counts(self) -> CheckpointCounts:
+        """See ``Backend.checkpoint_counts``."""
+        counts = self._engine.counts()
+        return CheckpointCounts(counts["n_saves"], counts["n_restores"], counts["n_fallbacks"])
+
+    def _configure(self, context: ContextSettings) -> dict[str, Any]:
+        fields: dict[str, Any] = self._engine.configure(
+            n_slots=context.n_slots,
+            n_ctx=context.n_ctx,
+            n_draft_max=context.n_draft_max,
+            use_mtp=context.use_mtp,
+            checkpoint=_MODES[context.checkpoint],
+            n_threads=context.n_threads,
+            n_batch=context.n_batch,
+            catch_up_alone=context.catch_up is CatchUp.ALONE,
+        )
+        return fields
+
+    def _report(self, fields: dict[str, Any]) -> ModelReport:
+        way = dict(fields["way_back"])
+        modes = list(CheckpointMode)
+        way["asked"] = modes[way["asked"]]
+        way["granted"] = Mechanism(way["granted"]).name.lower()
+        assert self._model is not None  # a report exists only of a loaded model
+        return ModelReport(
+            **fields
+            | {
+                "path": self._model.path,
+                "devices": tuple(fields["devices"]),
+                "speculation": Speculation(**fields["speculation"]),
+                "way_back": WayBack(**way),
+                "load_ms": self._load_ms,
+            }
+        )
+
+
+def _slot_result(fields: dict[str, Any]) -> SlotResult:
+    return SlotResult(
+        **fields
+        | {
+            "text": fields["text"].decode("utf-8", "replace"),
+            "tokens": tuple(fields["tokens"]),
+            "accepted_at": tuple(fields["accepted_at"]),
+            "drafted_at": tuple(fields["drafted_at"]),
+            "stop": StopReason(fields["stop"]).name.lower(),
+        }
+    )

@@ -1,0 +1,449 @@
+"""Messages between a client and an engine: typed commands and answers, and their JSON form.
+
+A command carries an id and is answered by exactly one *closing* message with that id (``Closing``); before it any
+number of ``LoadProgress`` may come. ``LogLine``, ``Pieces`` and ``EngineDied`` come unasked. Trace records do not pass
+here: they go through shared memory (``engine/ring.py``).
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import functools
+import json
+import types
+import typing
+from dataclasses import dataclass, field
+from enum import Enum, StrEnum
+from typing import Any, Literal, NewType
+
+from draftscope.engine.errors import ErrorReport
+
+CommandId = NewType("CommandId", int)
+
+
+class CheckpointMode(StrEnum):
+    """The way back that the user asks for; ``auto`` lets the engine choose."""
+
+    AUTO = "auto"
+    ROLLBACK = "rollback"
+    COW = "cow"
+    DEVICE = "device"
+    HOST = "host"
+
+
+class CatchUp(StrEnum):
+    """Where the companion's catch-up rows are decoded: with the first draft step, or in a decode of their own."""
+
+    RIDE = "ride"
+    ALONE = "alone"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """What to load and where. ``n_gpu_layers`` -1 means all; ``devices`` empty means all (names as in ``doctor``)."""
+
+    path: str
+    n_gpu_layers: int = -1
+    devices: tuple[str, ...] = ()
+    use_mmap: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ContextSettings:
+    """How the contexts are made. ``n_ctx`` is per slot, in tokens; ``n_threads`` 0 means the engine's choice."""
+
+    n_slots: int = 4
+    n_ctx: int = 2048
+    n_draft_max: int = 3
+    use_mtp: bool = True
+    checkpoint: CheckpointMode = CheckpointMode.AUTO
+    n_threads: int = 0
+    n_batch: int = 512
+    catch_up: CatchUp = CatchUp.RIDE
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingSettings:
+    """libllama's sampler chain. ``temperature`` 0 is greedy; neutral values switch a sampler off."""
+
+    temperature: float = 0.8
+    top_k: int = 40
+    top_p: float = 0.95
+    min_p: float = 0.05
+    repeat_penalty: float = 1.0
+    repeat_last_n: int = 64
+    presence_penalty: float = 0.0
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ChatMessage:
+    """One turn of a conversation, as chat templates know it."""
+
+    role: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What a slot starts from: plain text, or messages for the model's chat template, or token ids; exactly one."""
+
+    text: str = ""
+    messages: tuple[ChatMessage, ...] = ()
+    tokens: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SlotTask:
+    """One generation in one slot."""
+
+    slot: int
+    prompt: Prompt
+    sampling: SamplingSettings = field(default_factory=SamplingSettings)
+    max_tokens: int = 256
+    stop: tuple[str, ...] = ()
+    ignore_eos: bool = False
+
+
+# ---- commands
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Load a model and make its contexts, replacing what was loaded. Closed by Loaded, Failed or Cancelled."""
+
+    id: CommandId
+    model: ModelSettings
+    context: ContextSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Configure:
+    """Make new contexts for the loaded model; ends all tasks. Closed by Loaded or Failed."""
+
+    id: CommandId
+    context: ContextSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Submit:
+    """Start the tasks together, one a slot. Closed by Finished when all have ended (cancelled ones included), or Failed."""
+
+    id: CommandId
+    tasks: tuple[SlotTask, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """Stop at once: a load in progress and the named slots (empty: all). Closed by Done."""
+
+    id: CommandId
+    slots: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Unload:
+    """Free contexts and model. Closed by Done."""
+
+    id: CommandId
+
+
+@dataclass(frozen=True, slots=True)
+class Shutdown:
+    """End the engine. Closed by Done, after which nothing comes any more."""
+
+    id: CommandId
+
+
+# ---- reports inside answers
+
+
+@dataclass(frozen=True, slots=True)
+class Speculation:
+    """Whether drafts are made, and if not, why, in words."""
+
+    is_active: bool
+    n_layer_nextn: int
+    n_draft_max: int
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WayBack:
+    """How the target goes back: mode asked for, ``Mechanism`` name granted (lower case), steps asked and granted, and why."""
+
+    asked: CheckpointMode
+    granted: str
+    n_rs_seq_asked: int
+    n_rs_seq_granted: int
+    why: str
+    bytes_per_slot: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReport:
+    """What was loaded and granted; sizes in bytes, ``n_ctx`` per slot in tokens, times in milliseconds."""
+
+    path: str
+    description: str
+    architecture: str
+    size_bytes: int
+    n_params: int
+    n_layer: int
+    n_embd: int
+    n_vocab: int
+    n_ctx_train: int
+    has_tokenizer: bool
+    has_chat_template: bool
+    is_recurrent: bool
+    n_slots_asked: int
+    n_slots: int
+    n_ctx: int
+    n_threads: int
+    devices: tuple[str, ...]
+    speculation: Speculation
+    way_back: WayBack
+    engine: str
+    is_patched: bool
+    load_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class SlotResult:
+    """What a task produced. Rates and lengths are derived in ``trace.acceptance`` from these counts.
+
+    ``accepted_at``/``drafted_at``: element i counts the rounds that accepted/drafted a token at draft position i + 1.
+    """
+
+    slot: int
+    text: str
+    tokens: tuple[int, ...]
+    n_prompt: int
+    n_rounds: int
+    draft_n: int
+    draft_n_accepted: int
+    accepted_at: tuple[int, ...]
+    drafted_at: tuple[int, ...]
+    ttft_ms: float
+    prompt_ms: float
+    generate_ms: float
+    stop: str
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeCounts:
+    """Decode calls and graph runs since the contexts were made, prompt and generation apart.
+
+    ``rounds``: rounds run. ``target``/``draft``: decode calls in rounds (``replay`` of the target's were replays alone,
+    ``catch_up`` of the draft's carried catch-up rows alone). ``*_graph_runs``: graphs computed for them.
+    """
+
+    rounds: int = 0
+    target: int = 0
+    draft: int = 0
+    replay: int = 0
+    catch_up: int = 0
+    target_graph_runs: int = 0
+    draft_graph_runs: int = 0
+    prompt: int = 0
+    prompt_graph_runs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """Totals of one Submit: counts are those of this run only; wall time in milliseconds."""
+
+    decodes: DecodeCounts
+    n_saves: int
+    n_restores: int
+    n_fallbacks: int
+    wall_ms: float
+
+
+# ---- answers
+
+
+@dataclass(frozen=True, slots=True)
+class LoadProgress:
+    """How far a load is: fraction in [0, 1] and a word for the stage (``weights``, ``contexts``, ``warm-up``)."""
+
+    command: CommandId
+    fraction: float
+    stage: str
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The model is there."""
+
+    command: CommandId
+    report: ModelReport
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """All tasks of a Submit have ended; results in the order of its tasks."""
+
+    command: CommandId
+    results: tuple[SlotResult, ...]
+    report: RunReport
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """The load was cancelled; nothing is loaded."""
+
+    command: CommandId
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The command is done and has nothing to say."""
+
+    command: CommandId
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The command failed; what was loaded before it and still works stays loaded."""
+
+    command: CommandId
+    error: ErrorReport
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """A line that libllama or the engine logged; ``level`` is one of debug, info, warning, error."""
+
+    level: str
+    text: str
+    t_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """Bytes of tokens that occur in the records for the first time; a piece may be a part of a UTF-8 character."""
+
+    pieces: dict[int, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class EngineDied:
+    """The engine process ended unasked; made by the client. ``signal`` 0 and ``exit_code`` tell how."""
+
+    signal: int
+    exit_code: int
+    last_operation: str
+    log_tail: tuple[str, ...]
+
+
+Command = Load | Configure | Submit | Cancel | Unload | Shutdown
+Closing = Loaded | Finished | Cancelled | Done | Failed
+Answer = Closing | LoadProgress | LogLine | Pieces | EngineDied
+Message = Command | Answer
+
+_TYPES: dict[str, type] = {cls.__name__: cls for cls in typing.get_args(Message)}
+
+
+class ProtocolError(ValueError):
+    """Bytes that are not a message: says which message and field."""
+
+
+def encode(message: Message) -> bytes:
+    """The JSON form of a message, UTF-8."""
+    return json.dumps({"type": type(message).__name__} | _plain(message), allow_nan=True).encode()
+
+
+def decode(data: bytes) -> Message:
+    """The message that ``encode`` wrote.
+
+    Raises:
+        ProtocolError: not JSON, not a known message, or a field is missing or of the wrong type.
+    """
+    try:
+        fields = json.loads(data)
+        cls = _TYPES[fields.pop("type")]
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
+        raise ProtocolError(f"Not a message of this protocol: {data[:80]!r}.") from error
+    return typing.cast(Message, _build(cls, fields))
+
+
+def as_plain(value: Any) -> Any:
+    """Dataclasses, enums, tuples and bytes as JSON types (bytes as base64), for ``--json`` and for files."""
+    return _plain(value)
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    return value
+
+
+@functools.cache
+def _hints(cls: type) -> dict[str, Any]:
+    return typing.get_type_hints(cls)
+
+
+def build(cls: type, fields: Any) -> Any:
+    """The dataclass ``cls`` from its plain form (see ``as_plain``).
+
+    Raises:
+        ProtocolError: a field is missing, unknown or of the wrong type.
+    """
+    return _build(cls, fields)
+
+
+def _build(kind: Any, value: Any) -> Any:
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+        return _build_dataclass(kind, value)
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is tuple and isinstance(value, list):
+        return tuple(_build(arguments[0], item) for item in value)
+    if origin is dict and isinstance(value, dict):
+        return {_build(arguments[0], _key(arguments[0], key)): _build(arguments[1], item) for key, item in value.items()}
+    if origin in (typing.Union, types.UnionType):
+        return None if value is None else _build(next(a for a in arguments if a is not type(None)), value)
+    if origin is Literal and value in arguments:
+        return value
+    return _build_scalar(getattr(kind, "__supertype__", kind), value)
+
+
+def _key(kind: Any, key: str) -> Any:
+    return int(key) if getattr(kind, "__supertype__", kind) is int else key
+
+
+def _build_dataclass(cls: type, value: Any) -> Any:
+    if not isinstance(value, dict):
+        raise ProtocolError(f"{cls.__name__} needs an object, got {type(value).__name__}.")
+    hints = _hints(cls)
+    if unknown := set(value) - set(hints):
+        raise ProtocolError(f"{cls.__name__} has no field {sorted(unknown)[0]!r}.")
+    try:
+        return cls(**{name: _build(hints[name], item) for name, item in value.items()})
+    except TypeError as error:
+        raise ProtocolError(f"{cls.__name__}: {error}.") from error
+
+
+def _build_scalar(kind: Any, value: Any) -> Any:
+    try:
+        if isinstance(kind, type) and issubclass(kind, Enum):
+            return kind(value)
+        if kind is bytes and isinstance(value, str):
+            return base64.b64decode(value, validate=True)
+        if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
+            return float(value)
+        if isinstance(kind, type) and type(value) is kind:
+            return value
+    except ValueError as error:
+        raise ProtocolError(f"{value!r} is not a {kind.__name__}.") from error
+    raise ProtocolError(f"Expected {getattr(kind, '__name__', kind)}, got {value!r}.")

@@ -1,0 +1,191 @@
+// Engine as a Python class. The interpreter lock is released around everything that computes.
+#include "engine.h"
+#include "register.h"
+
+#include <nanobind/stl/function.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <initializer_list>
+#include <utility>
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace draftscope::bind {
+
+namespace {
+
+// Holds the buffer that the ring lives in for as long as the engine.
+class BufferView {
+public:
+    explicit BufferView(nb::handle object) {
+        if (PyObject_GetBuffer(object.ptr(), &view, PyBUF_WRITABLE | PyBUF_SIMPLE) != 0) {
+            throw nb::python_error();
+        }
+    }
+    ~BufferView() { PyBuffer_Release(&view); }
+    BufferView(const BufferView &)             = delete;
+    BufferView & operator=(const BufferView &) = delete;
+    Py_buffer view{};
+};
+
+struct PyEngine {
+    explicit PyEngine(nb::handle memory) : buffer(memory), engine(buffer.view.buf, static_cast<size_t>(buffer.view.len)) {}
+    BufferView buffer;
+    Engine     engine;
+};
+
+nb::bytes as_bytes(const std::string & text) {
+    return nb::bytes(text.data(), text.size());
+}
+
+nb::dict fields(std::initializer_list<std::pair<const char *, nb::object>> entries) {
+    nb::dict dict;
+    for (const auto & [name, value] : entries) {
+        dict[name] = value;
+    }
+    return dict;
+}
+
+nb::dict as_dict(const WayBack & way) {
+    return fields({{"asked", nb::cast(static_cast<int>(way.asked))},
+                   {"granted", nb::cast(static_cast<int>(way.granted))},
+                   {"n_rs_seq_asked", nb::cast(way.n_rs_seq_asked)},
+                   {"n_rs_seq_granted", nb::cast(way.n_rs_seq_granted)},
+                   {"why", nb::cast(way.why)},
+                   {"bytes_per_slot", nb::cast(way.bytes_per_slot)}});
+}
+
+nb::dict as_dict(const Speculation & s) {
+    return fields({{"is_active", nb::cast(s.is_active)},
+                   {"n_layer_nextn", nb::cast(s.n_layer_nextn)},
+                   {"n_draft_max", nb::cast(s.n_draft_max)},
+                   {"reason", nb::cast(s.reason)}});
+}
+
+nb::dict as_dict(const ModelReport & r) {
+    return fields({{"description", nb::cast(r.description)},
+                   {"architecture", nb::cast(r.architecture)},
+                   {"size_bytes", nb::cast(r.size_bytes)},
+                   {"n_params", nb::cast(r.n_params)},
+                   {"n_layer", nb::cast(r.n_layer)},
+                   {"n_embd", nb::cast(r.n_embd)},
+                   {"n_vocab", nb::cast(r.n_vocab)},
+                   {"n_ctx_train", nb::cast(r.n_ctx_train)},
+                   {"has_tokenizer", nb::cast(r.has_tokenizer)},
+                   {"has_chat_template", nb::cast(r.has_chat_template)},
+                   {"is_recurrent", nb::cast(r.is_recurrent)},
+                   {"n_slots_asked", nb::cast(r.n_slots_asked)},
+                   {"n_slots", nb::cast(r.n_slots)},
+                   {"n_ctx", nb::cast(r.n_ctx)},
+                   {"n_threads", nb::cast(r.n_threads)},
+                   {"devices", nb::cast(r.devices)},
+                   {"speculation", nb::cast(as_dict(r.speculation))},
+                   {"way_back", nb::cast(as_dict(r.way_back))},
+                   {"engine", nb::cast(r.engine)},
+                   {"is_patched", nb::cast(r.is_patched)}});
+}
+
+nb::dict as_dict(const SlotResult & r) {
+    return fields({{"slot", nb::cast(r.slot)},
+                   {"text", nb::cast(as_bytes(r.text))},
+                   {"tokens", nb::cast(r.tokens)},
+                   {"n_prompt", nb::cast(r.n_prompt)},
+                   {"n_rounds", nb::cast(r.n_rounds)},
+                   {"draft_n", nb::cast(r.draft_n)},
+                   {"draft_n_accepted", nb::cast(r.draft_n_accepted)},
+                   {"accepted_at", nb::cast(r.accepted_at)},
+                   {"drafted_at", nb::cast(r.drafted_at)},
+                   {"ttft_ms", nb::cast(r.ttft_ms)},
+                   {"prompt_ms", nb::cast(r.prompt_ms)},
+                   {"generate_ms", nb::cast(r.generate_ms)},
+                   {"stop", nb::cast(static_cast<int>(r.stop))},
+                   {"error", nb::cast(r.error)}});
+}
+
+nb::dict as_dict(const Counts & c) {
+    return fields({{"rounds", nb::cast(c.target.rounds)},
+                   {"target", nb::cast(c.target.target)},
+                   {"replay", nb::cast(c.target.replay)},
+                   {"draft", nb::cast(c.draft.draft)},
+                   {"catch_up", nb::cast(c.draft.catch_up)},
+                   {"target_graph_runs", nb::cast(c.target.target_graph_runs)},
+                   {"draft_graph_runs", nb::cast(c.draft.draft_graph_runs)},
+                   {"prompt", nb::cast(c.target.prompt + c.draft.prompt)},
+                   {"prompt_graph_runs", nb::cast(c.target.prompt_graph_runs + c.draft.prompt_graph_runs)},
+                   {"n_saves", nb::cast(c.n_saves)},
+                   {"n_restores", nb::cast(c.n_restores)},
+                   {"n_fallbacks", nb::cast(c.target.n_fallbacks)}});
+}
+
+nb::dict load(PyEngine & self, const std::string & path, int n_gpu_layers, const std::vector<std::string> & devices, bool use_mmap,
+              nb::object progress) {
+    const ModelSettings settings{path, n_gpu_layers, devices, use_mmap};
+    const auto          tell = [&progress](float fraction) {
+        nb::gil_scoped_acquire gil;
+        return nb::cast<bool>(progress(fraction));
+    };
+    ModelReport report;
+    {
+        nb::gil_scoped_release release;
+        report = self.engine.load(settings, tell);
+    }
+    return as_dict(report);
+}
+
+nb::dict configure(PyEngine & self, int n_slots, int n_ctx, int n_draft_max, bool use_mtp, int checkpoint, int n_threads, int n_batch,
+                   bool catch_up_alone) {
+    const ContextSettings settings{n_slots, n_ctx, n_draft_max, use_mtp, static_cast<CheckpointMode>(checkpoint), n_threads, n_batch, catch_up_alone};
+    ModelReport           report;
+    {
+        nb::gil_scoped_release release;
+        report = self.engine.configure(settings);
+    }
+    return as_dict(report);
+}
+
+void submit(PyEngine & self, int slot, std::vector<int32_t> prompt, float temperature, int top_k, float top_p, float min_p, float repeat_penalty,
+            int repeat_last_n, float presence_penalty, uint32_t seed, int max_tokens, std::vector<std::string> stop, bool ignore_eos) {
+    Task task{slot, std::move(prompt), {temperature, top_k, top_p, min_p, repeat_penalty, repeat_last_n, presence_penalty, seed}, max_tokens,
+              std::move(stop), ignore_eos};
+    nb::gil_scoped_release release;
+    self.engine.submit(std::move(task));
+}
+
+}  // namespace
+
+void register_engine(nb::module_ & m) {
+    nb::class_<PyEngine>(m, "Engine", "One engine; see core/engine.h. All calls from one thread, except cancel().")
+        .def(nb::init<nb::handle>(), "memory"_a, "memory: writable buffer with an initialised ring")
+        .def("load", &load, "path"_a, nb::kw_only(), "n_gpu_layers"_a, "devices"_a, "use_mmap"_a, "progress"_a)
+        .def("configure", &configure, nb::kw_only(), "n_slots"_a, "n_ctx"_a, "n_draft_max"_a, "use_mtp"_a, "checkpoint"_a, "n_threads"_a,
+             "n_batch"_a, "catch_up_alone"_a)
+        .def("unload", [](PyEngine & self) { self.engine.unload(); }, nb::call_guard<nb::gil_scoped_release>())
+        .def("chat_template", [](PyEngine & self) {
+            const ChatTemplate t = self.engine.chat_template();
+            return nb::make_tuple(as_bytes(t.source), as_bytes(t.bos), as_bytes(t.eos));
+        })
+        .def("tokenize", [](PyEngine & self, nb::bytes text, bool add_special, bool parse_special) {
+            return self.engine.tokenize(std::string(text.c_str(), text.size()), add_special, parse_special);
+        }, "text"_a, nb::kw_only(), "add_special"_a, "parse_special"_a)
+        .def("piece", [](PyEngine & self, int token) { return as_bytes(self.engine.piece(token)); }, "token"_a)
+        .def("submit", &submit, nb::kw_only(), "slot"_a, "prompt"_a, "temperature"_a, "top_k"_a, "top_p"_a, "min_p"_a, "repeat_penalty"_a,
+             "repeat_last_n"_a, "presence_penalty"_a, "seed"_a, "max_tokens"_a, "stop"_a, "ignore_eos"_a)
+        .def("step", [](PyEngine & self) { return self.engine.step(); }, nb::call_guard<nb::gil_scoped_release>())
+        .def("cancel", [](PyEngine & self, int slot) { self.engine.cancel(slot); }, "slot"_a)
+        .def("take_results", [](PyEngine & self) {
+            nb::list results;
+            for (const SlotResult & result : self.engine.take_results()) {
+                results.append(as_dict(result));
+            }
+            return results;
+        })
+        .def("take_new_tokens", [](PyEngine & self) { return self.engine.take_new_tokens(); }, "Ids recorded for the first time since the last call.")
+        .def("counts", [](PyEngine & self) { return as_dict(self.engine.counts()); })
+        .def("logits_of", [](PyEngine & self, int slot, const std::vector<int32_t> & tokens, const std::vector<int32_t> & chunks) {
+            return self.engine.logits_of(slot, tokens, chunks);
+        }, "slot"_a, "tokens"_a, "chunks"_a, "Logits after the tokens, decoded alone in a free slot; for tests.");
+}
+
+}  // namespace draftscope::bind

@@ -1,0 +1,29 @@
+#include "llama_api.h"
+
+namespace draftscope {
+
+std::vector<std::string> missing_symbols() {
+    std::vector<std::string> missing;
+    const auto need = [&missing](bool there, const char * name) {
+        if (!there) {
+            missing.emplace_back(name);
+        }
+    };
+    need(&llama_set_embeddings_nextn != nullptr, "llama_set_embeddings_nextn");
+    need(&llama_get_embeddings_nextn_ith != nullptr, "llama_get_embeddings_nextn_ith");
+    need(&llama_set_nextn_layer_offset != nullptr, "llama_set_nextn_layer_offset");
+    need(&llama_get_ctx_other != nullptr, "llama_get_ctx_other");
+    need(&llama_model_n_devices != nullptr, "llama_model_n_devices");
+    need(&llama_model_get_device != nullptr, "llama_model_get_device");
+    return missing;
+}
+
+bool grants_rollback(const std::string & architecture) {
+    if (&llm_arch_from_string == nullptr || &llm_arch_supports_rs_rollback == nullptr) {
+        return false;
+    }
+    const llm_arch arch = llm_arch_from_string(architecture);
+    return llm_arch_supports_rs_rollback(arch);
+}
+
+}  // namespace draftscope

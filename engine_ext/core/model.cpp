@@ -1,0 +1,151 @@
+#include "model.h"
+
+#include "error.h"
+
+#include <limits>
+
+namespace draftscope {
+
+namespace {
+
+std::vector<ggml_backend_dev_t> find_devices(const std::vector<std::string> & names) {
+    std::vector<ggml_backend_dev_t> found;
+    for (const std::string & name : names) {
+        ggml_backend_dev_t device = ggml_backend_dev_by_name(name.c_str());
+        if (device == nullptr) {
+            std::string known;
+            for (const Device & other : list_devices()) {
+                known += (known.empty() ? "" : ", ") + other.name;
+            }
+            throw EngineError("bad_settings", "There is no device named '" + name + "'.", "Choose one of: " + known + ".");
+        }
+        found.push_back(device);
+    }
+    if (!found.empty()) {
+        found.push_back(nullptr);
+    }
+    return found;
+}
+
+struct ProgressState {
+    const Model::Progress * progress;
+    bool                    cancelled = false;
+};
+
+bool on_progress(float fraction, void * data) {
+    auto * state = static_cast<ProgressState *>(data);
+    if (!(*state->progress)(fraction)) {
+        state->cancelled = true;
+    }
+    return !state->cancelled;
+}
+
+}  // namespace
+
+std::vector<Device> list_devices() {
+    std::vector<Device> devices;
+    for (const bool cpu : {false, true}) {
+        for (size_t i = 0; i < ggml_backend_dev_count(); i++) {
+            ggml_backend_dev_t device = ggml_backend_dev_get(i);
+            if ((ggml_backend_dev_type(device) == GGML_BACKEND_DEVICE_TYPE_CPU) == cpu) {
+                Device entry{ggml_backend_dev_name(device), ggml_backend_dev_description(device), 0, 0};
+                ggml_backend_dev_memory(device, &entry.free_bytes, &entry.total_bytes);
+                devices.push_back(entry);
+            }
+        }
+    }
+    return devices;
+}
+
+Model::Model(const ModelSettings & settings, const Progress & progress) {
+    std::vector<ggml_backend_dev_t> devices = find_devices(settings.devices);
+    ProgressState                   state{&progress};
+
+    llama_model_params params          = llama_model_default_params();
+    params.load_mtp                    = true;
+    params.n_gpu_layers                = settings.n_gpu_layers;
+    params.load_mode                   = settings.use_mmap ? LLAMA_LOAD_MODE_MMAP : LLAMA_LOAD_MODE_NONE;
+    params.devices                     = devices.empty() ? nullptr : devices.data();
+    params.progress_callback           = on_progress;
+    params.progress_callback_user_data = &state;
+
+    model.reset(llama_model_load_from_file(settings.path.c_str(), params));
+    if (state.cancelled) {
+        model.reset();
+        throw EngineError("cancelled", "Loading was cancelled.");
+    }
+    if (model == nullptr) {
+        throw EngineError("bad_file", "llama.cpp could not load '" + settings.path + "'.",
+                          "The log has its own words. A file made for a newer llama.cpp needs a newer engine.");
+    }
+}
+
+std::string Model::metadata(const char * key) const {
+    const int length = llama_model_meta_val_str(model.get(), key, nullptr, 0);
+    if (length < 0) {
+        return "";
+    }
+    std::string value(static_cast<size_t>(length) + 1, '\0');
+    llama_model_meta_val_str(model.get(), key, value.data(), value.size());
+    value.resize(static_cast<size_t>(length));
+    return value;
+}
+
+std::string Model::description() const {
+    char text[256] = "";
+    llama_model_desc(model.get(), text, sizeof text);
+    return text;
+}
+
+std::vector<std::string> Model::devices() const {
+    std::vector<std::string> names;
+    if (&llama_model_n_devices != nullptr && &llama_model_get_device != nullptr) {
+        for (int i = 0; i < llama_model_n_devices(model.get()); i++) {
+            names.emplace_back(ggml_backend_dev_name(llama_model_get_device(model.get(), i)));
+        }
+    }
+    if (names.empty()) {
+        names.emplace_back("CPU");
+    }
+    return names;
+}
+
+std::vector<int32_t> Model::tokenize(const std::string & text, bool add_special, bool parse_special) const {
+    if (!has_tokenizer()) {
+        throw EngineError("bad_prompt", "This model file has no tokenizer, so text cannot be turned into tokens.",
+                          "Give the prompt as token ids.");
+    }
+    if (text.size() > static_cast<size_t>(std::numeric_limits<int32_t>::max() / 2)) {
+        throw EngineError("bad_prompt", "The prompt is longer than 1 GiB.");
+    }
+    const auto           length = static_cast<int32_t>(text.size());
+    std::vector<int32_t> tokens(text.size() + 8);
+    int32_t n = llama_tokenize(vocab(), text.data(), length, tokens.data(), static_cast<int32_t>(tokens.size()), add_special, parse_special);
+    if (n < 0 && n != std::numeric_limits<int32_t>::min()) {
+        tokens.resize(static_cast<size_t>(-n));
+        n = llama_tokenize(vocab(), text.data(), length, tokens.data(), static_cast<int32_t>(tokens.size()), add_special, parse_special);
+    }
+    if (n < 0) {
+        throw EngineError("bad_prompt", "The prompt could not be turned into tokens.");
+    }
+    tokens.resize(static_cast<size_t>(n));
+    return tokens;
+}
+
+std::string Model::piece(int32_t token, bool with_control) const {
+    if (!has_tokenizer()) {
+        std::string number = std::to_string(token);    // nothing better to show for a model without a tokenizer
+        number.insert(number.begin(), ' ');
+        return number;
+    }
+    std::string bytes(32, '\0');
+    int32_t     n = llama_token_to_piece(vocab(), token, bytes.data(), static_cast<int32_t>(bytes.size()), 0, with_control);
+    if (n < 0) {
+        bytes.resize(static_cast<size_t>(-n));
+        n = llama_token_to_piece(vocab(), token, bytes.data(), static_cast<int32_t>(bytes.size()), 0, with_control);
+    }
+    bytes.resize(static_cast<size_t>(n < 0 ? 0 : n));
+    return bytes;
+}
+
+}  // namespace draftscope

@@ -1,0 +1,150 @@
+#include "mtp_driver.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace draftscope {
+
+MtpDriver::MtpDriver(std::unique_ptr<Decoder> draft_, Recorder & recorder_, int32_t n_slots, int32_t n_vocab_)
+    : draft(std::move(draft_)), recorder(recorder_), rows(static_cast<size_t>(n_slots)), n_vocab(n_vocab_) {
+    llama_set_embeddings_nextn(draft->context(), true, /*masked =*/true);
+    if (!returns_rows_of_outputs()) {
+        llama_set_embeddings_nextn(draft->context(), true, /*masked =*/false);
+    }
+    for (int32_t slot = 0; slot < n_slots; slot++) {
+        begin(slot);
+    }
+}
+
+// In masked mode libllama returns the first n_outputs rows of the graph's hidden tensor. Where an architecture takes that
+// tensor before it selects output rows, a batch of a non-output and an output row returns the row of the wrong token; all
+// rows are there then, and unmasked mode is right. Where it takes it after, only masked mode is. So: ask with two rows.
+bool MtpDriver::returns_rows_of_outputs() {
+    std::vector<float> input(static_cast<size_t>(draft->n_embd()));
+    for (size_t i = 0; i < input.size(); i++) {
+        input[i] = std::sin(0.7f * static_cast<float>(i));
+    }
+    const auto second_row = [&](bool first_is_output) {
+        draft->clear();
+        draft->add(0, 0, 0, first_is_output, input.data());
+        draft->add(0, std::min(1, n_vocab - 1), 1, true, input.data());
+        const bool    ok  = draft->decode() == DecodeStatus::Done;
+        const float * row = ok ? draft->hidden_row(1) : nullptr;
+        std::vector<float> copy(row, row == nullptr ? row : row + draft->n_embd());
+        llama_memory_clear(draft->memory(), true);
+        return copy;
+    };
+    const std::vector<float> both = second_row(true), one = second_row(false);
+    float difference = 0, scale = 0;
+    for (size_t i = 0; i < both.size() && i < one.size(); i++) {
+        difference = std::max(difference, std::abs(both[i] - one[i]));
+        scale      = std::max(scale, std::abs(both[i]));
+    }
+    // Another kernel may serve one row than two: equal up to rounding is equal; another token's row is far away.
+    return difference <= 0.02f * scale;
+}
+
+int32_t MtpDriver::n_waiting(int32_t slot) const {
+    return static_cast<int32_t>(at(slot).waiting.size()) / draft->n_embd();
+}
+
+void MtpDriver::begin(int32_t slot) {
+    at(slot).n_positions = 0;
+    at(slot).waiting.assign(static_cast<size_t>(draft->n_embd()), 0.0f);
+}
+
+void MtpDriver::take_rows(int32_t slot, const Decoder & target, int32_t first, int32_t count) {
+    std::vector<float> & waiting = at(slot).waiting;
+    for (int32_t i = 0; i < count; i++) {
+        const float * row = target.hidden_row(first + i);
+        waiting.insert(waiting.end(), row, row + draft->n_embd());
+    }
+}
+
+int32_t MtpDriver::add_waiting(const Slot & slot, bool with_pending) {
+    const int32_t n    = n_waiting(slot.id) - (with_pending ? 0 : 1);
+    int32_t       last = -1;
+    for (int32_t i = 0; i < n; i++) {
+        const int32_t position = at(slot.id).n_positions + i;
+        const bool    output   = with_pending && i + 1 == n;
+        last = draft->add(slot.id, slot.tokens[static_cast<size_t>(position)], position, output,
+                          at(slot.id).waiting.data() + static_cast<ptrdiff_t>(i) * draft->n_embd());
+    }
+    return last;
+}
+
+void MtpDriver::forget_waiting(int32_t slot, int32_t n) {
+    std::vector<float> & waiting = at(slot).waiting;
+    waiting.erase(waiting.begin(), waiting.begin() + static_cast<ptrdiff_t>(n) * draft->n_embd());
+    at(slot).n_positions += n;
+}
+
+bool MtpDriver::run(Phase phase, int32_t step) {
+    recorder.operation(phase);
+    const int64_t t_start = now_ns(), runs = draft->n_graph_runs();
+    const bool    ok       = draft->decode() == DecodeStatus::Done;
+    const int64_t new_runs = draft->n_graph_runs() - runs;
+    recorder.span(phase, engine_track, t_start, step, draft->size(), static_cast<int>(new_runs));
+    if (phase == Phase::Prompt) {
+        counts.prompt++;
+        counts.prompt_graph_runs += new_runs;
+    } else {
+        (phase == Phase::CatchUp ? counts.catch_up : counts.draft)++;
+        counts.draft_graph_runs += new_runs;
+    }
+    return ok;
+}
+
+bool MtpDriver::feed(std::span<Slot * const> slots, Phase phase) {
+    draft->clear();
+    for (const Slot * slot : slots) {
+        add_waiting(*slot, /*with_pending =*/false);
+    }
+    if (draft->size() > 0 && !run(phase, 0)) {
+        return false;
+    }
+    for (const Slot * slot : slots) {
+        forget_waiting(slot->id, n_waiting(slot->id) - 1);
+    }
+    return true;
+}
+
+bool MtpDriver::draft_tokens(std::span<Slot * const> slots, int32_t n, bool catch_up_alone, Companion & companion) {
+    if (catch_up_alone && !feed(slots, Phase::CatchUp)) {
+        return false;
+    }
+    std::vector<int32_t> last(slots.size(), -1);
+    draft->clear();
+    for (size_t s = 0; s < slots.size(); s++) {
+        slots[s]->draft.clear();
+        slots[s]->draft_probability.clear();
+        last[s] = add_waiting(*slots[s], /*with_pending =*/true);
+    }
+    std::vector<float> own_row(static_cast<size_t>(draft->n_embd()) * slots.size());
+    for (int32_t step = 0; step < n; step++) {
+        if (!run(Phase::Draft, step)) {
+            return false;
+        }
+        for (size_t s = 0; s < slots.size(); s++) {
+            const Candidate best = most_probable(draft->logits(last[s]), n_vocab);
+            slots[s]->draft.push_back(best.token);
+            slots[s]->draft_probability.push_back(best.probability);
+            const float * row = draft->hidden_row(last[s]);
+            std::copy(row, row + draft->n_embd(), own_row.begin() + static_cast<ptrdiff_t>(s) * draft->n_embd());
+        }
+        draft->clear();
+        for (size_t s = 0; s < slots.size() && step + 1 < n; s++) {
+            last[s] = draft->add(slots[s]->id, slots[s]->draft.back(), slots[s]->n_tokens() + step, true,
+                                 own_row.data() + static_cast<ptrdiff_t>(s) * draft->n_embd());
+        }
+    }
+    // Rows with the target's hidden rows stay; those that were fed with the head's own go.
+    bool dropped = true;
+    for (Slot * slot : slots) {
+        forget_waiting(slot->id, n_waiting(slot->id));
+        dropped = companion.drop_drafted(slot->id, at(slot->id).n_positions) && dropped;
+    }
+    return dropped;
+}
+
+}  // namespace draftscope

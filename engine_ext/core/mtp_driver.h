@@ -1,0 +1,66 @@
+// The shared MTP context: for all slots together, k decodes make a draft of k tokens. The first decode also carries the
+// catch-up rows, the true tokens accepted since the last draft with the target's hidden rows.
+//
+// A row of the MTP context is (token at position p, hidden row of position p - 1). Rows wait here until they are decoded;
+// the last one, the pending row, belongs to the newest accepted position and pairs with the sampled token.
+#pragma once
+
+#include "companion.h"
+#include "recorder.h"
+#include "slot.h"
+
+#include <span>
+#include <vector>
+
+namespace draftscope {
+
+class MtpDriver {
+public:
+    // Takes over a context of type MTP. Finds out which rows its architecture returns; every slot of it is empty then.
+    MtpDriver(std::unique_ptr<Decoder> draft, Recorder & recorder, int32_t n_slots, int32_t n_vocab);
+
+    Decoder & decoder() { return *draft; }
+
+    // A new sequence: nothing decoded, and the pending row is zero (never that of the request before).
+    void begin(int32_t slot);
+
+    // Copy hidden rows of the target's last decode: those of `count` positions from batch index `first` on.
+    void take_rows(int32_t slot, const Decoder & target, int32_t first, int32_t count);
+
+    // Decode the waiting rows, all but the pending one, without drafting: those of prompts (Phase::Prompt), or in a
+    // decode of their own (Phase::CatchUp). False: aborted or failed.
+    [[nodiscard]] bool feed(std::span<Slot * const> slots, Phase phase);
+
+    // Draft n tokens in each slot (slot.draft, slot.draft_probability). False: aborted or failed.
+    [[nodiscard]] bool draft_tokens(std::span<Slot * const> slots, int32_t n, bool catch_up_alone, Companion & companion);
+
+    int32_t n_positions(int32_t slot) const { return at(slot).n_positions; }
+    int32_t n_waiting(int32_t slot) const;    // rows, the pending one included
+
+    struct Counts {
+        int32_t draft = 0, catch_up = 0, prompt = 0;    // decode calls
+        int64_t draft_graph_runs = 0, prompt_graph_runs = 0;
+    };
+    Counts counts;
+
+private:
+    struct Rows {
+        int32_t            n_positions = 0;    // positions in the MTP context's memory
+        std::vector<float> waiting;            // hidden rows for tokens[n_positions] and on
+    };
+    Rows &       at(int32_t slot) { return rows[static_cast<size_t>(slot)]; }
+    const Rows & at(int32_t slot) const { return rows[static_cast<size_t>(slot)]; }
+
+    // Returns the batch index of the slot's last row; -1 when there was none to add.
+    int32_t add_waiting(const Slot & slot, bool with_pending);
+    void forget_waiting(int32_t slot, int32_t n);
+    bool run(Phase phase, int32_t step);
+    bool returns_rows_of_outputs();
+
+    std::unique_ptr<Decoder> draft;
+    Recorder &               recorder;
+    std::vector<Rows>        rows;
+    int32_t                  n_vocab;
+};
+
+}  // namespace draftscope

@@ -1,0 +1,46 @@
+// Writes records by kind. One object for the whole engine; engine thread only.
+#pragma once
+
+#include "event_ring.h"
+
+#include <utility>
+#include <vector>
+
+namespace draftscope {
+
+class Recorder {
+public:
+    explicit Recorder(EventRing & ring_) : ring(ring_) {}
+
+    int32_t round = no_round;    // the round that records belong to; set by Round
+    int32_t n_saves = 0, n_restores = 0;    // recorded since reset_counts()
+    void    reset_counts() { n_saves = n_restores = 0; }
+
+    // A stretch of time ending now. Engine track: position is the draft step, m the graph runs.
+    void span(Phase phase, int slot, int64_t t_start_ns, int position, int n, int m);
+    // Ends now; value: tokens per second of the slot so far.
+    void round_done(int slot, Mechanism mechanism, int64_t t_start_ns, int n_tokens, int n_drafted, int n_accepted, double tokens_per_second);
+    void token(int slot, Origin origin, int position, int token, int draft_position, int chosen_instead, double probability);
+    // Both end now, and also appear as spans of the slot.
+    void save(int slot, Mechanism mechanism, int64_t t_start_ns, int position, int epoch, int64_t size_bytes);
+    void restore(int slot, Mechanism mechanism, int64_t t_start_ns, int position, int epoch, int n_replay, int64_t size_bytes);
+    void fallback(int slot, FallbackReason reason, int position, Mechanism asked, Mechanism used);
+    void slot_state(int slot, SlotState state, int n_tokens, StopReason reason, int n_generated);
+
+    // Tokens of records since the last call that no record named before forget_tokens(): their text is to be announced.
+    std::vector<int32_t> take_new_tokens() { return std::exchange(new_tokens, {}); }
+    void                 forget_tokens();
+
+    void operation(Phase phase) { ring.set_operation(phase, round); }
+    void beat() { ring.beat(); }
+
+private:
+    void   meet(int32_t token);
+    Record make(Kind kind, uint8_t code, int slot, int64_t t_start_ns, int position) const;
+
+    EventRing &          ring;
+    std::vector<bool>    met;    // by token id
+    std::vector<int32_t> new_tokens;
+};
+
+}  // namespace draftscope

@@ -1,0 +1,215 @@
+#include "round.h"
+
+#include <algorithm>
+#include <string>
+
+namespace draftscope {
+
+void Round::run(std::span<Slot * const> generating) {
+    slots.assign(generating.begin(), generating.end());
+    contexts.recorder.round = counts.rounds++;
+    t_start_ns              = now_ns();
+    draft();
+    replay_alone();
+    checkpoint();
+    if (verify()) {
+        for (Entry & entry : entries) {
+            accept(entry);
+        }
+    }
+    entries.clear();
+    contexts.recorder.operation(Phase::Idle);
+    contexts.recorder.round = no_round;
+}
+
+void Round::drop_cancelled() {
+    std::erase_if(slots, [this](Slot * slot) {
+        const bool cancelled = is_cancelled && is_cancelled(slot->id);
+        if (cancelled) {
+            end_slot(contexts, *slot, StopReason::Cancelled);
+        }
+        return cancelled || slot->state() != SlotState::Generating;
+    });
+}
+
+void Round::fail_all(DecodeStatus status, const char * what) {
+    for (Slot * slot : slots) {
+        if (status == DecodeStatus::Aborted) {
+            end_slot(contexts, *slot, StopReason::Cancelled);
+        } else {
+            end_slot(contexts, *slot, StopReason::Failed, std::string("llama.cpp could not decode ") + what + " of slot " + std::to_string(slot->id) + ".");
+        }
+    }
+    slots.clear();
+}
+
+void Round::draft() {
+    drop_cancelled();
+    if (contexts.driver == nullptr || slots.empty()) {
+        return;
+    }
+    const int64_t t_start = now_ns();
+    if (!contexts.driver->draft_tokens(slots, contexts.settings.n_draft_max, contexts.settings.catch_up_alone, contexts.companion)) {
+        drop_cancelled();
+        fail_all(DecodeStatus::Failed, "the draft");
+        return;
+    }
+    for (const Slot * slot : slots) {
+        contexts.recorder.span(Phase::Draft, slot->id, t_start, slot->n_tokens(), static_cast<int>(slot->draft.size()), 0);
+    }
+    drop_cancelled();
+}
+
+void Round::replay_alone() {
+    std::vector<Slot *> behind;
+    contexts.target.clear();
+    for (Slot * slot : slots) {
+        if (slot->n_pending() - 1 > max_riding_replay) {
+            behind.push_back(slot);
+            for (int32_t i = 0; i + 1 < slot->n_pending(); i++) {
+                contexts.target.add(slot->id, slot->tokens[static_cast<size_t>(slot->n_decoded + i)], slot->n_decoded + i, false);
+            }
+        }
+    }
+    if (behind.empty()) {
+        return;
+    }
+    const int64_t      t_start = now_ns();
+    const DecodeStatus status  = decode_target(contexts, counts, Phase::Replay);
+    if (status != DecodeStatus::Done) {
+        std::swap(slots, behind);
+        std::erase_if(behind, [this](Slot * slot) { return std::find(slots.begin(), slots.end(), slot) != slots.end(); });
+        fail_all(status, "the replay");
+        slots = behind;
+        return;
+    }
+    for (Slot * slot : behind) {
+        const int32_t n = slot->n_pending() - 1;
+        contexts.recorder.span(Phase::Replay, slot->id, t_start, slot->n_decoded, n, n);
+        slot->n_decoded += n;
+    }
+    drop_cancelled();
+}
+
+void Round::checkpoint() {
+    if (!contexts.checkpoint.saves()) {
+        return;
+    }
+    contexts.recorder.operation(Phase::Save);
+    for (Slot * slot : slots) {
+        if (slot->draft.empty() || contexts.checkpoint.holds(*slot) || contexts.checkpoint.save(*slot)) {
+            continue;
+        }
+        // Nothing to go back to: this round goes without a draft, which needs no way back.
+        counts.n_fallbacks++;
+        contexts.recorder.fallback(slot->id, FallbackReason::NoMemory, slot->n_decoded, contexts.checkpoint.mechanism(), Mechanism::None);
+        slot->draft.clear();
+        slot->draft_probability.clear();
+    }
+    drop_cancelled();
+}
+
+bool Round::verify() {
+    entries.clear();
+    contexts.target.clear();
+    for (Slot * slot : slots) {
+        Entry entry{slot, -1, slot->n_pending() - 1, 0};
+        for (int32_t i = 0; i < slot->n_pending(); i++) {
+            const bool    output = i + 1 == slot->n_pending();
+            const int32_t index  = contexts.target.add(slot->id, slot->tokens[static_cast<size_t>(slot->n_decoded + i)], slot->n_decoded + i, output);
+            entry.first          = output ? index : entry.first;
+        }
+        for (size_t i = 0; i < slot->draft.size(); i++) {
+            contexts.target.add(slot->id, slot->draft[i], slot->n_tokens() + static_cast<int32_t>(i), true);
+        }
+        entries.push_back(entry);
+    }
+    if (entries.empty()) {
+        return false;
+    }
+    const int64_t      t_start = now_ns();
+    const DecodeStatus status  = decode_target(contexts, counts, Phase::Verify);
+    if (status != DecodeStatus::Done) {
+        fail_all(status, "the verification");
+        return false;
+    }
+    for (const Entry & entry : entries) {
+        const int32_t n = entry.n_replay + 1 + static_cast<int32_t>(entry.slot->draft.size());
+        contexts.recorder.span(Phase::Verify, entry.slot->id, t_start, entry.slot->n_decoded, n, entry.n_replay);
+    }
+    contexts.recorder.operation(Phase::Accept);
+    return true;
+}
+
+void Round::accept(Entry & entry) {
+    Slot & slot = *entry.slot;
+    if (is_cancelled && is_cancelled(slot.id)) {
+        end_slot(contexts, slot, StopReason::Cancelled);
+        return;
+    }
+    const int64_t t_start  = now_ns();
+    const int32_t n_before = slot.n_tokens();
+    const auto    n_draft  = static_cast<int32_t>(slot.draft.size());
+    // The slot's state may end inside; the draft is kept apart, since an ended slot drops it.
+    const std::vector<int32_t> draft         = slot.draft;
+    const std::vector<float>   probabilities = slot.draft_probability;
+    bool                       ended         = false;
+    for (int32_t i = 0; !ended; i++) {
+        const int32_t chosen   = slot.sample(contexts.target.context(), entry.first + i);
+        const int32_t position = slot.n_tokens();
+        const bool    match    = i < n_draft && chosen == draft[static_cast<size_t>(i)];
+        if (match) {
+            contexts.recorder.token(slot.id, Origin::Accepted, position, chosen, i + 1, -1, static_cast<double>(probabilities[static_cast<size_t>(i)]));
+            entry.n_accepted++;
+        } else {
+            for (int32_t j = i; j < n_draft; j++) {
+                contexts.recorder.token(slot.id, Origin::Rejected, n_before + j, draft[static_cast<size_t>(j)], j + 1, j == i ? chosen : -1,
+                                        static_cast<double>(probabilities[static_cast<size_t>(j)]));
+            }
+            const float p = probability_of(contexts.target.logits(entry.first + i), contexts.model.n_vocab(), chosen);
+            contexts.recorder.token(slot.id, Origin::Sampled, position, chosen, 0, -1, static_cast<double>(p));
+        }
+        ended = slot.emit(contexts.model, chosen, contexts.settings.n_ctx) || !match;
+    }
+    slot.count_round(n_draft, entry.n_accepted);
+    contexts.recorder.span(Phase::Accept, slot.id, t_start, n_before, n_draft, entry.n_accepted);
+    if (slot.state() == SlotState::Generating) {
+        go_back(entry, n_before);
+    } else {
+        clear_slot(contexts, slot.id);
+        slot.n_decoded = 0;
+    }
+    contexts.recorder.round_done(slot.id, contexts.checkpoint.mechanism(), t_start_ns, slot.n_tokens(), n_draft, entry.n_accepted, slot.tokens_per_second());
+}
+
+void Round::go_back(Entry & entry, int32_t n_before) {
+    Slot &        slot   = *entry.slot;
+    const int32_t n_keep = n_before + entry.n_accepted;    // positions of the target that are true
+    const auto    n_all  = n_before + static_cast<int32_t>(slot.draft.size());
+    if (contexts.driver != nullptr) {
+        contexts.driver->take_rows(slot.id, contexts.target, entry.first, entry.n_accepted + 1);
+    }
+    if (n_keep == n_all) {
+        slot.n_decoded = n_keep;
+    } else if (const FallbackReason reason = contexts.checkpoint.go_back(slot, n_keep); reason != FallbackReason::None) {
+        prefill_again(slot, reason);
+        return;
+    }
+    check(slot);
+}
+
+void Round::check(Slot & slot) {
+    const int32_t n_draft = contexts.driver == nullptr ? 0 : contexts.driver->n_positions(slot.id);
+    if (!contexts.companion.in_step(slot.id, slot.n_decoded, n_draft)) {
+        prefill_again(slot, FallbackReason::PositionMismatch);
+    }
+}
+
+void Round::prefill_again(Slot & slot, FallbackReason reason) {
+    counts.n_fallbacks++;
+    contexts.recorder.fallback(slot.id, reason, slot.n_tokens(), contexts.checkpoint.mechanism(), Mechanism::None);
+    clear_slot(contexts, slot.id);
+    slot.prefill_again();
+}
+
+}  // namespace draftscope

@@ -1,0 +1,86 @@
+#include "sampling.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace draftscope {
+
+namespace {
+
+// Tokens that must not come: those the model file suppresses, and the end-of-generation tokens when they are ignored.
+std::vector<llama_logit_bias> banned_tokens(const Model & model, bool ignore_eos) {
+    constexpr float               never = -std::numeric_limits<float>::infinity();
+    std::vector<llama_logit_bias> banned;
+    int32_t                       n_suppressed = 0;
+    const llama_token *           suppressed   = llama_vocab_get_suppress_tokens(model.vocab(), &n_suppressed);
+    for (int32_t i = 0; i < n_suppressed; i++) {
+        banned.push_back({suppressed[i], never});
+    }
+    for (int32_t token = 0; ignore_eos && token < model.n_vocab(); token++) {
+        if (llama_vocab_is_eog(model.vocab(), token)) {
+            banned.push_back({token, never});
+        }
+    }
+    return banned;
+}
+
+}  // namespace
+
+Sampler::Sampler(const Model & model, const SamplingSettings & settings, bool ignore_eos)
+    : chain(llama_sampler_chain_init({/*.no_perf =*/true})) {
+    const auto add = [this](llama_sampler * sampler) { llama_sampler_chain_add(chain.get(), sampler); };
+    if (const auto banned = banned_tokens(model, ignore_eos); !banned.empty()) {
+        add(llama_sampler_init_logit_bias(model.n_vocab(), static_cast<int32_t>(banned.size()), banned.data()));
+    }
+    if (settings.repeat_last_n != 0 && (settings.repeat_penalty != 1.0f || settings.presence_penalty != 0.0f)) {
+        add(llama_sampler_init_penalties(model.n_vocab(), settings.repeat_last_n, settings.repeat_penalty, 0.0f, settings.presence_penalty));
+    }
+    if (settings.temperature <= 0.0f) {
+        add(llama_sampler_init_greedy());
+        return;
+    }
+    if (settings.top_k > 0) {
+        add(llama_sampler_init_top_k(settings.top_k));
+    }
+    if (settings.top_p < 1.0f) {
+        add(llama_sampler_init_top_p(settings.top_p, 1));
+    }
+    if (settings.min_p > 0.0f) {
+        add(llama_sampler_init_min_p(settings.min_p, 1));
+    }
+    add(llama_sampler_init_temp(settings.temperature));
+    add(llama_sampler_init_dist(settings.seed));
+}
+
+float probability_of(const float * logits, int32_t n_vocab, int32_t token) {
+    const float max = *std::max_element(logits, logits + n_vocab);
+    float       sum = 0.0f;
+    for (int32_t i = 0; i < n_vocab; i++) {
+        sum += std::exp(logits[i] - max);
+    }
+    return std::exp(logits[token] - max) / sum;
+}
+
+Candidate most_probable(const float * logits, int32_t n_vocab) {
+    const auto token = static_cast<int32_t>(std::max_element(logits, logits + n_vocab) - logits);
+    return {token, probability_of(logits, n_vocab, token)};
+}
+
+bool StopScanner::append(std::string & text, const std::string & piece) const {
+    const size_t before = text.size();
+    text += piece;
+    size_t first = std::string::npos;
+    for (const std::string & stop : stops) {
+        // A stop string that was complete earlier would have ended the text: only ends in the new piece count.
+        const size_t from = before >= stop.size() ? before - stop.size() + 1 : 0;
+        first             = std::min(first, stop.empty() ? std::string::npos : text.find(stop, from));
+    }
+    if (first == std::string::npos) {
+        return false;
+    }
+    text.resize(first);
+    return true;
+}
+
+}  // namespace draftscope

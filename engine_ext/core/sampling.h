@@ -1,0 +1,50 @@
+// Sampling through libllama's chain, and what the engine itself asks of logits.
+#pragma once
+
+#include "model.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace draftscope {
+
+class Sampler {
+public:
+    // The chain: bans, penalties, top-k, top-p, min-p, temperature, choice; greedy at temperature 0. Settings that switch
+    // a sampler off leave it out. With the same seed, the n-th token takes the n-th random number, drafted or not.
+    Sampler(const Model & model, const SamplingSettings & settings, bool ignore_eos);
+
+    // Let penalties know of a prompt token.
+    void accept(int32_t token) { llama_sampler_accept(chain.get(), token); }
+
+    // Choose from the logits of an output of the last decode, and accept the choice.
+    int32_t sample(llama_context * ctx, int32_t index) { return llama_sampler_sample(chain.get(), ctx, index); }
+
+private:
+    SamplerPtr chain;
+};
+
+struct Candidate {
+    int32_t token;
+    float   probability;    // softmax over all logits, temperature 1
+};
+
+// The most probable token. n_vocab floats, borrowed.
+Candidate most_probable(const float * logits, int32_t n_vocab);
+
+float probability_of(const float * logits, int32_t n_vocab, int32_t token);
+
+// Finds stop strings in text that grows.
+class StopScanner {
+public:
+    explicit StopScanner(std::vector<std::string> stops_) : stops(std::move(stops_)) {}
+
+    // Append a piece. True when a stop string is complete: text then ends before it.
+    bool append(std::string & text, const std::string & piece) const;
+
+private:
+    std::vector<std::string> stops;
+};
+
+}  // namespace draftscope

@@ -1,0 +1,108 @@
+#include "scheduler.h"
+
+#include <algorithm>
+
+namespace draftscope {
+
+DecodeStatus decode_target(Contexts & contexts, TargetCounts & counts, Phase phase) {
+    Decoder & target = contexts.target;
+    contexts.recorder.operation(phase);
+    const int64_t      t_start = now_ns(), runs = target.n_graph_runs();
+    const DecodeStatus status   = target.decode();
+    const int64_t      new_runs = target.n_graph_runs() - runs;
+    contexts.recorder.span(phase, engine_track, t_start, 0, target.size(), static_cast<int>(new_runs));
+    if (phase == Phase::Prompt) {
+        counts.prompt++;
+        counts.prompt_graph_runs += new_runs;
+    } else {
+        counts.target++;
+        counts.replay += phase == Phase::Replay ? 1 : 0;
+        counts.target_graph_runs += new_runs;
+    }
+    return status;
+}
+
+void clear_slot(Contexts & contexts, int32_t slot) {
+    contexts.companion.clear(slot);
+    contexts.checkpoint.discard(slot);
+    if (contexts.driver != nullptr) {
+        contexts.driver->begin(slot);
+    }
+}
+
+void end_slot(Contexts & contexts, Slot & slot, StopReason reason, const std::string & error) {
+    clear_slot(contexts, slot.id);
+    slot.n_decoded = 0;
+    slot.finish(reason, error);
+}
+
+std::vector<Scheduler::Share> Scheduler::fill_batch(std::span<Slot * const> slots) {
+    std::vector<Share> shares;
+    int32_t            room = contexts.target.capacity();
+    contexts.target.clear();
+    for (size_t i = 0; i < slots.size() && room > 0; i++) {
+        Slot &        slot = *slots[i];
+        const auto    left = static_cast<int32_t>(slots.size() - i);
+        const int32_t due  = slot.n_to_prefill() - slot.n_decoded;
+        const int32_t n    = std::min(due, std::max(1, room / left));    // what earlier slots did not use is shared on
+        Share         share{&slot, n, contexts.target.size()};
+        for (int32_t j = 0; j < n; j++) {
+            const bool last = j + 1 == due;
+            contexts.target.add(slot.id, slot.tokens[static_cast<size_t>(slot.n_decoded + j)], slot.n_decoded + j, last);
+        }
+        room -= n;
+        shares.push_back(share);
+    }
+    return shares;
+}
+
+void Scheduler::finish_chunk(const Share & share) {
+    Slot & slot = *share.slot;
+    slot.n_decoded += share.n;
+    if (contexts.driver != nullptr) {
+        contexts.driver->take_rows(slot.id, contexts.target, share.first, share.n);
+    }
+}
+
+void Scheduler::prefill(std::span<Slot * const> slots) {
+    const std::vector<Share> shares  = fill_batch(slots);
+    const int64_t            t_start = now_ns();
+    const DecodeStatus       status  = decode_target(contexts, counts, Phase::Prompt);
+    std::vector<Slot *>      fed;
+    for (const Share & share : shares) {
+        if (status == DecodeStatus::Aborted) {
+            end_slot(contexts, *share.slot, StopReason::Cancelled);
+        } else if (status == DecodeStatus::Failed) {
+            end_slot(contexts, *share.slot, StopReason::Failed, "llama.cpp could not decode the prompt of slot " + std::to_string(share.slot->id) + ".");
+        } else {
+            finish_chunk(share);
+            contexts.recorder.span(Phase::Prompt, share.slot->id, t_start, share.slot->n_decoded - share.n, share.n, 0);
+            fed.push_back(share.slot);
+        }
+    }
+    // Sample before the companion is fed: the target's logits stay valid, and the first token is there sooner.
+    for (const Share & share : shares) {
+        Slot & slot = *share.slot;
+        if (slot.state() != SlotState::Prompt || slot.n_decoded < slot.n_to_prefill()) {
+            continue;
+        }
+        if (!slot.is_first_token_due()) {
+            slot.begin_generating();
+            continue;
+        }
+        const int32_t index = share.first + share.n - 1;
+        const int32_t token = slot.sample(contexts.target.context(), index);
+        const float   p     = probability_of(contexts.target.logits(index), contexts.model.n_vocab(), token);
+        contexts.recorder.token(slot.id, Origin::Sampled, slot.n_tokens(), token, 0, -1, p);
+        slot.begin_generating();
+        slot.emit(contexts.model, token, contexts.settings.n_ctx);
+    }
+    std::erase_if(fed, [](const Slot * slot) { return !slot->is_active(); });
+    if (contexts.driver != nullptr && !fed.empty() && !contexts.driver->feed(fed, Phase::Prompt)) {
+        for (Slot * slot : fed) {
+            end_slot(contexts, *slot, StopReason::Failed, "llama.cpp could not decode the prompt of slot " + std::to_string(slot->id) + " in the MTP context.");
+        }
+    }
+}
+
+}  // namespace draftscope

@@ -1,0 +1,61 @@
+// Who joins the next batch: prompts in chunks, a fair share for each slot that has one.
+#pragma once
+
+#include "checkpoint.h"
+#include "mtp_driver.h"
+#include "slot.h"
+
+#include <span>
+#include <vector>
+
+namespace draftscope {
+
+// What all steps work on. Borrowed from the engine, which owns the parts.
+struct Contexts {
+    const Model &    model;
+    ContextSettings  settings;
+    Decoder &        target;
+    MtpDriver *      driver;    // null: nothing is drafted
+    Companion &      companion;
+    Checkpoint &     checkpoint;
+    Recorder &       recorder;
+};
+
+// Decode calls on the target and the graphs computed for them.
+struct TargetCounts {
+    int32_t rounds = 0, target = 0, replay = 0, prompt = 0;
+    int64_t target_graph_runs = 0, prompt_graph_runs = 0;
+    int32_t n_fallbacks = 0;
+};
+
+// Decode the target's batch as this phase: timed, counted, recorded on the engine track.
+[[nodiscard]] DecodeStatus decode_target(Contexts & contexts, TargetCounts & counts, Phase phase);
+
+// Forget everything that both contexts, the driver and the checkpoints hold of a slot.
+void clear_slot(Contexts & contexts, int32_t slot);
+
+// End a slot's task and forget its memory (a wrong or unknown state must not be reused).
+void end_slot(Contexts & contexts, Slot & slot, StopReason reason, const std::string & error = "");
+
+class Scheduler {
+public:
+    Scheduler(Contexts & contexts_, TargetCounts & counts_) : contexts(contexts_), counts(counts_) {}
+
+    // One chunk of the prompts of these slots (all in state Prompt). Slots whose prompt is complete sample their first
+    // token and begin to generate.
+    void prefill(std::span<Slot * const> slots);
+
+private:
+    struct Share {
+        Slot *  slot;
+        int32_t n;        // tokens in this chunk
+        int32_t first;    // batch index of the first
+    };
+    std::vector<Share> fill_batch(std::span<Slot * const> slots);
+    void               finish_chunk(const Share & share);
+
+    Contexts &     contexts;
+    TargetCounts & counts;
+};
+
+}  // namespace draftscope

@@ -1,0 +1,50 @@
+// What a caller chooses. The same fields, with the same meaning, as in draftscope.engine.protocol.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace draftscope {
+
+enum class CheckpointMode : uint8_t { Auto, Rollback, Cow, Device, Host };
+
+struct ModelSettings {
+    std::string              path;
+    int32_t                  n_gpu_layers = -1;
+    std::vector<std::string> devices;    // names as ggml has them; empty: all
+    bool                     use_mmap = true;
+};
+
+struct ContextSettings {
+    int32_t        n_slots         = 4;
+    int32_t        n_ctx           = 2048;    // tokens a slot may hold
+    int32_t        n_draft_max     = 3;
+    bool           use_mtp         = true;
+    CheckpointMode checkpoint      = CheckpointMode::Auto;
+    int32_t        n_threads       = 0;    // 0: default_threads()
+    int32_t        n_batch         = 512;
+    bool           catch_up_alone  = false;
+};
+
+struct SamplingSettings {
+    float    temperature      = 0.8f;
+    int32_t  top_k            = 40;
+    float    top_p            = 0.95f;
+    float    min_p            = 0.05f;
+    float    repeat_penalty   = 1.0f;
+    int32_t  repeat_last_n    = 64;
+    float    presence_penalty = 0.0f;
+    uint32_t seed             = 0;
+};
+
+struct Task {
+    int32_t                  slot = 0;
+    std::vector<int32_t>     prompt;
+    SamplingSettings         sampling;
+    int32_t                  max_tokens = 256;
+    std::vector<std::string> stop;
+    bool                     ignore_eos = false;
+};
+
+}  // namespace draftscope
