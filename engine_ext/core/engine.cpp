@@ -45,6 +45,19 @@ void check_sampling(const SamplingSettings & sampling) {
     }
 }
 
+// Rounds need a decoder with a memory that goes token by token.
+void check_generates(const Model & model) {
+    const llama_model * m = model.get();
+    const char *        why = llama_model_has_encoder(m)   ? "has an encoder"
+                            : !llama_model_has_decoder(m)  ? "has no decoder"
+                            : llama_model_is_diffusion(m)  ? "generates by diffusion"
+                                                           : nullptr;
+    if (why != nullptr) {
+        throw EngineError("unsupported_model", "This model (" + model.metadata("general.architecture") + ") " + why +
+                                                   "; Draftscope runs models that generate text token by token.");
+    }
+}
+
 }  // namespace
 
 // What configure() makes, in the order in which it must go away again.
@@ -85,6 +98,12 @@ ModelReport Engine::load(const ModelSettings & settings, const Model::Progress &
     });
     ring.set_operation(Phase::Idle, no_round);
     recorder.forget_tokens();
+    try {
+        check_generates(*model);
+    } catch (const EngineError &) {
+        unload();
+        throw;
+    }
     describe_model();
     return report_;
 }
@@ -194,8 +213,11 @@ void Engine::make_target(Parts & fresh, bool draft, int32_t n_draft) {
     params.n_outputs_max             = static_cast<uint32_t>(n_rows);
     params.n_threads = params.n_threads_batch = settings.n_threads;
     params.n_rs_seq                           = static_cast<uint32_t>(ask ? n_draft : 0);
-    params.swa_full                           = true;    // a window that forgets cannot give back what a rollback needs
+    params.swa_full                           = draft;    // a window that forgets cannot give back what a rollback needs
     fresh.target    = std::make_unique<Decoder>(model->get(), params, "target");
+    if (fresh.target->memory() == nullptr) {
+        throw EngineError("unsupported_model", "This model (" + report_.architecture + ") keeps no memory of its tokens, so it cannot generate text.");
+    }
     fresh.companion = std::make_unique<Companion>(*fresh.target, nullptr);
 
     WayBack & way = report_.way_back;

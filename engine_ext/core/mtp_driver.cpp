@@ -1,5 +1,7 @@
 #include "mtp_driver.h"
 
+#include "probability.h"
+
 #include <algorithm>
 #include <cmath>
 

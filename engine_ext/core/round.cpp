@@ -1,5 +1,7 @@
 #include "round.h"
 
+#include "probability.h"
+
 #include <algorithm>
 #include <string>
 

@@ -1,7 +1,6 @@
 #include "sampling.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 namespace draftscope {
@@ -51,20 +50,6 @@ Sampler::Sampler(const Model & model, const SamplingSettings & settings, bool ig
     }
     add(llama_sampler_init_temp(settings.temperature));
     add(llama_sampler_init_dist(settings.seed));
-}
-
-float probability_of(const float * logits, int32_t n_vocab, int32_t token) {
-    const float max = *std::max_element(logits, logits + n_vocab);
-    float       sum = 0.0f;
-    for (int32_t i = 0; i < n_vocab; i++) {
-        sum += std::exp(logits[i] - max);
-    }
-    return std::exp(logits[token] - max) / sum;
-}
-
-Candidate most_probable(const float * logits, int32_t n_vocab) {
-    const auto token = static_cast<int32_t>(std::max_element(logits, logits + n_vocab) - logits);
-    return {token, probability_of(logits, n_vocab, token)};
 }
 
 bool StopScanner::append(std::string & text, const std::string & piece) const {

@@ -25,16 +25,6 @@ private:
     SamplerPtr chain;
 };
 
-struct Candidate {
-    int32_t token;
-    float   probability;    // softmax over all logits, temperature 1
-};
-
-// The most probable token. n_vocab floats, borrowed.
-Candidate most_probable(const float * logits, int32_t n_vocab);
-
-float probability_of(const float * logits, int32_t n_vocab, int32_t token);
-
 // Finds stop strings in text that grows.
 class StopScanner {
 public:

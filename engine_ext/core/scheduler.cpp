@@ -1,5 +1,7 @@
 #include "scheduler.h"
 
+#include "probability.h"
+
 #include <algorithm>
 
 namespace draftscope {

@@ -6,9 +6,11 @@ of another version than the core was built for. Nothing else imports ``llama_cpp
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,6 +77,7 @@ class _LlamaLog:
     def __init__(self) -> None:
         self._open = ""
         self._level = logging.INFO
+        self.last_error = ""
 
     def __call__(self, level: int, text: bytes) -> None:
         if level != _GGML_CONTINUES:
@@ -83,9 +86,25 @@ class _LlamaLog:
         for line in lines:
             if line.strip():
                 _log.log(self._level, "%s", line.rstrip())
+                if self._level == logging.ERROR:
+                    self.last_error = line.strip()
 
 
-_core.set_log_sink(_LlamaLog())
+_llama_log = _LlamaLog()
+_core.set_log_sink(_llama_log)
+
+
+@contextlib.contextmanager
+def _with_llamas_words() -> Iterator[None]:
+    """Add to the hint of a failure what libllama itself logged about it."""
+    _llama_log.last_error = ""
+    try:
+        yield
+    except EngineError as error:
+        if not _llama_log.last_error or error.code not in (ErrorCode.BAD_FILE, ErrorCode.OUT_OF_MEMORY):
+            raise
+        hint = f"{error.hint} llama.cpp says: {_llama_log.last_error}".strip()
+        raise EngineError(error.code, error.message, hint) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,13 +158,14 @@ class NativeBackend:
         self.unload()
         started = time.monotonic()
         check_loadable(model.path)
-        self._engine.load(
-            model.path,
-            n_gpu_layers=model.n_gpu_layers,
-            devices=list(model.devices),
-            use_mmap=model.use_mmap,
-            progress=lambda fraction: progress(fraction, "weights"),
-        )
+        with _with_llamas_words():
+            self._engine.load(
+                model.path,
+                n_gpu_layers=model.n_gpu_layers,
+                devices=list(model.devices),
+                use_mmap=model.use_mmap,
+                progress=lambda fraction: progress(fraction, "weights"),
+            )
         self._model = model
         if not progress(1.0, "contexts"):
             self.unload()
@@ -223,16 +243,17 @@ class NativeBackend:
         return CheckpointCounts(counts["n_saves"], counts["n_restores"], counts["n_fallbacks"])
 
     def _configure(self, context: ContextSettings) -> dict[str, Any]:
-        fields: dict[str, Any] = self._engine.configure(
-            n_slots=context.n_slots,
-            n_ctx=context.n_ctx,
-            n_draft_max=context.n_draft_max,
-            use_mtp=context.use_mtp,
-            checkpoint=_MODES[context.checkpoint],
-            n_threads=context.n_threads,
-            n_batch=context.n_batch,
-            catch_up_alone=context.catch_up is CatchUp.ALONE,
-        )
+        with _with_llamas_words():
+            fields: dict[str, Any] = self._engine.configure(
+                n_slots=context.n_slots,
+                n_ctx=context.n_ctx,
+                n_draft_max=context.n_draft_max,
+                use_mtp=context.use_mtp,
+                checkpoint=_MODES[context.checkpoint],
+                n_threads=context.n_threads,
+                n_batch=context.n_batch,
+                catch_up_alone=context.catch_up is CatchUp.ALONE,
+            )
         return fields
 
     def _report(self, fields: dict[str, Any]) -> ModelReport:
