@@ -1,0 +1,147 @@
+"""``draftscope doctor``: what is installed, which devices there are, what is missing, and what to do about it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from typing import Any
+
+import draftscope
+from draftscope.base import paths, startup
+from draftscope.base.units import bytes_text
+from draftscope.cli.engine_inquiry import ask_engine
+from draftscope.cli.failure import ExitCode
+from draftscope.engine.errors import EngineError
+
+_PACKAGES = ("PySide6-Essentials", "pyqtgraph", "numpy", "llama-cpp-python")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at. ``is_needed``: without it Draftscope does not work as a whole."""
+
+    topic: str
+    is_ok: bool
+    is_needed: bool
+    text: str
+    todo: str = ""
+
+
+def add_parser(subparsers: Any) -> None:
+    """Declare the command's options."""
+    parser = subparsers.add_parser("doctor", help="what is installed, which devices there are, what is missing")
+    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Look at everything and print it; 1 when something needed is missing."""
+    engine, engine_findings = examine_engine()
+    findings = [*examine_python(), *engine_findings, *examine_desktop(), *examine_files()]
+    is_well = all(finding.is_ok or not finding.is_needed for finding in findings)
+    if options.json:
+        print(json.dumps(_as_json(findings, engine, is_well), indent=2))
+    else:
+        print(_as_text(findings, engine, is_well))
+    return int(ExitCode.DONE if is_well else ExitCode.RUN_FAILED)
+
+
+def examine_python() -> Iterator[Finding]:
+    """Python and the packages that Draftscope needs."""
+    sentence = startup.check_python_and_pyside()
+    text = f"Python {platform.python_version()} at {sys.executable}"
+    yield Finding("python", not sentence, True, text, sentence or "")
+    for name in _PACKAGES:
+        version = _version_of(name)
+        text = f"{name} {version}" if version else f"{name} is not installed."
+        yield Finding("package", version is not None, True, text, "" if version else f"Install it: pip install {name}")
+
+
+def _version_of(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def examine_engine() -> tuple[dict[str, Any] | None, list[Finding]]:
+    """The engine's facts (None when it does not run) and what they mean."""
+    try:
+        facts = ask_engine()
+    except EngineError as error:
+        notes = "".join(f"\n    {line}" for line in getattr(error, "__notes__", ()))
+        return None, [Finding("engine", False, True, error.message + notes, error.hint)]
+    findings = [Finding("engine", True, True, f"{facts['version']} ({facts['library']})")]
+    missing = facts["missing_symbols"]
+    findings.append(
+        Finding("drafting", False, True, f"libllama lacks {', '.join(missing)}.", "Nothing can be drafted with this build.")
+        if missing
+        else Finding("drafting", True, True, "libllama has every function that drafting needs.")
+    )
+    findings.append(
+        Finding("patches", True, False, "libllama carries Draftscope's patches.")
+        if facts["is_patched"]
+        else Finding("patches", False, False, "libllama is unpatched: it works, with fewer ways back.", "'make' builds the patched one.")
+    )
+    return facts, findings
+
+
+def examine_desktop() -> Iterator[Finding]:
+    """What the window needs beside Python packages."""
+    missing = startup.missing_system_libraries()
+    for sentence in missing:
+        yield Finding("system library", False, True, sentence)
+    if not missing:
+        yield Finding("system library", True, True, "All system libraries that Qt needs are there.")
+    display = next((name for name in ("WAYLAND_DISPLAY", "DISPLAY", "QT_QPA_PLATFORM") if os.environ.get(name)), None)
+    if display or sys.platform != "linux":
+        yield Finding("display", True, False, f"{display} is {os.environ[display]}." if display else "The desktop's own.")
+    else:
+        todo = "The window needs one, the command line does not."
+        yield Finding("display", False, False, "There is no display (DISPLAY and WAYLAND_DISPLAY are unset).", todo)
+
+
+def examine_files() -> Iterator[Finding]:
+    """The bundled model, and the folders that Draftscope writes."""
+    model = paths.demo_model()
+    if model.is_file():
+        yield Finding("demo model", True, True, f"{model} ({bytes_text(model.stat().st_size)})")
+    else:
+        yield Finding("demo model", False, True, f"The bundled model {model} is missing.", "Install Draftscope again.")
+    for topic, folder in (("settings folder", paths.user_data_dir()), ("cache folder", paths.user_cache_dir())):
+        nearest = next(place for place in (folder, *folder.parents) if place.exists())
+        is_ok = os.access(nearest, os.W_OK)
+        yield Finding(topic, is_ok, True, str(folder), "" if is_ok else f"Make {nearest} writable for this user.")
+
+
+def _as_json(findings: Iterable[Finding], engine: dict[str, Any] | None, is_well: bool) -> dict[str, Any]:
+    return {
+        "is_well": is_well,
+        "draftscope": draftscope.__version__,
+        "system": platform.platform(),
+        "packages": {name: _version_of(name) for name in _PACKAGES},
+        "engine": engine,
+        "findings": [asdict(finding) for finding in findings],
+    }
+
+
+def _as_text(findings: Iterable[Finding], engine: dict[str, Any] | None, is_well: bool) -> str:
+    lines = [f"Draftscope {draftscope.__version__} on {platform.platform()}", ""]
+    for finding in findings:
+        mark = "ok" if finding.is_ok else "MISSING" if finding.is_needed else "note"
+        lines.append(f"{mark:8}{finding.topic:16}{finding.text}")
+        if finding.todo:
+            lines.append(f"{'':24}{finding.todo}")
+    lines += ["", "devices"]
+    for device in engine["devices"] if engine else ():
+        memory = f"{bytes_text(device['free_bytes'])} free of {bytes_text(device['total_bytes'])}"
+        lines.append(f"{'':8}{device['name']:16}{device['description']}, {memory}")
+    if not engine or not engine["devices"]:
+        lines.append(f"{'':8}none could be asked for")
+    lines += ["", "All is well." if is_well else "Something needed is missing: see the lines above."]
+    return "\n".join(lines)

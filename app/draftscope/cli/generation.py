@@ -1,0 +1,216 @@
+"""A run on an engine: load, submit, queue what waits, cancel, and gather results and records."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from types import FrameType
+from typing import Protocol, assert_never
+
+from draftscope.engine.client import Client
+from draftscope.engine.errors import EngineError, ErrorCode
+from draftscope.engine.events import Records
+from draftscope.engine.protocol import (
+    Answer,
+    Cancel,
+    Cancelled,
+    Closing,
+    CommandId,
+    ContextSettings,
+    Done,
+    EngineDied,
+    Failed,
+    Finished,
+    Load,
+    Loaded,
+    LoadProgress,
+    LogLine,
+    ModelReport,
+    ModelSettings,
+    Pieces,
+    RunReport,
+    SlotResult,
+    SlotTask,
+    Submit,
+)
+
+_POLL_S = 0.05
+_LOG_TAIL = 8
+
+
+class Sink(Protocol):
+    """Who looks on while the engine works. All calls come from the caller of ``Generation``."""
+
+    def on_progress(self, fraction: float, stage: str) -> None:
+        """A load is this far."""
+        ...
+
+    def on_pieces(self, pieces: dict[int, bytes]) -> None:
+        """Bytes of tokens; come before or after the records that name them."""
+        ...
+
+    def on_records(self, records: Records) -> None:
+        """At least one record."""
+        ...
+
+    def on_result(self, prompt: int, result: SlotResult) -> None:
+        """A task has ended; ``prompt`` is the index of its prompt."""
+        ...
+
+    def on_log(self, line: LogLine) -> None:
+        """A line of the engine's log."""
+        ...
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a run gave: (prompt index, result) in the order of ending, and the report of every Submit."""
+
+    results: list[tuple[int, SlotResult]] = field(default_factory=list)
+    reports: list[RunReport] = field(default_factory=list)
+    is_interrupted: bool = False
+
+
+class Generation:
+    """Drives a client from one thread until a load or a run has ended. A first Ctrl-C cancels, a second one raises."""
+
+    def __init__(self, client: Client, sink: Sink) -> None:
+        self._client = client
+        self._sink = sink
+        self._log_tail: deque[str] = deque(maxlen=_LOG_TAIL)
+        self._open: dict[CommandId, list[int]] = {}
+        self._waiting: deque[tuple[int, SlotTask]] = deque()
+        self._n_interrupts = 0
+        self._is_cancelling = False
+
+    def load(self, model: ModelSettings, context: ContextSettings) -> ModelReport:
+        """Load and wait.
+
+        Raises:
+            EngineError: refused, cancelled or died; the engine's last log lines are its notes.
+        """
+        command = Load(self._client.next_id(), model, context)
+        with self._interruptible():
+            self._client.send(command)
+            closing = self._wait_for({command.id})[command.id]
+        match closing:
+            case Loaded(report=report):
+                return report
+            case Cancelled():
+                raise EngineError(ErrorCode.CANCELLED, f"Loading {model.path} was cancelled.")
+            case _:
+                raise self._refusal(closing)
+
+    def run(self, first: Sequence[tuple[int, SlotTask]], waiting: Sequence[tuple[int, SlotTask]] = ()) -> Outcome:
+        """Run the (prompt index, task) pairs: ``first`` together, ``waiting`` each in the slot that is free first.
+
+        With nothing waiting there is one Submit, so that its report counts the whole run; else one a task.
+
+        Raises:
+            EngineError: a Submit was refused, or the engine died. Results that came before went to the sink.
+        """
+        outcome = Outcome()
+        self._waiting = deque(waiting)
+        with self._interruptible():
+            for group in [[pair] for pair in first] if waiting else [list(first)]:
+                self._submit(group)
+            while self._open:
+                for command, closing in self._wait_for(set(self._open)).items():
+                    self._take(self._open.pop(command), closing, outcome)
+        outcome.is_interrupted = self._n_interrupts > 0
+        return outcome
+
+    def _submit(self, group: Sequence[tuple[int, SlotTask]]) -> None:
+        command = Submit(self._client.next_id(), tuple(task for _, task in group))
+        self._open[command.id] = [prompt for prompt, _ in group]
+        self._client.send(command)
+
+    def _take(self, prompts: list[int], closing: Closing, outcome: Outcome) -> None:
+        if not isinstance(closing, Finished):
+            raise self._refusal(closing)
+        outcome.reports.append(closing.report)
+        for prompt, result in zip(prompts, closing.results, strict=True):
+            outcome.results.append((prompt, result))
+            self._sink.on_result(prompt, result)
+            if self._waiting and not self._n_interrupts:
+                next_prompt, task = self._waiting.popleft()
+                self._submit([(next_prompt, replace(task, slot=result.slot))])
+
+    def _wait_for(self, commands: set[CommandId]) -> dict[CommandId, Closing]:
+        """Closing messages of at least one of the commands; everything else goes to the sink."""
+        closings: dict[CommandId, Closing] = {}
+        while not closings:
+            self._client.wait(_POLL_S)
+            answers = self._client.drain()
+            self._pass_records()
+            for answer in answers:
+                self._note(answer, commands, closings)
+            if self._n_interrupts and not self._is_cancelling:
+                self._is_cancelling = True
+                self._client.send(Cancel(self._client.next_id()))
+        return closings
+
+    def _note(self, answer: Answer, commands: set[CommandId], closings: dict[CommandId, Closing]) -> None:
+        match answer:
+            case LoadProgress(fraction=fraction, stage=stage):
+                self._sink.on_progress(fraction, stage)
+            case LogLine(text=text):
+                self._log_tail.append(text)
+                self._sink.on_log(answer)
+            case Pieces(pieces=pieces):
+                self._sink.on_pieces(pieces)
+            case EngineDied():
+                raise _died(answer)
+            case Loaded() | Finished() | Cancelled() | Done() | Failed():
+                if answer.command in commands:
+                    closings[answer.command] = answer
+            case _:
+                assert_never(answer)
+
+    def _pass_records(self) -> None:
+        records = self._client.read_records()
+        if len(records):
+            self._sink.on_records(records)
+
+    def _refusal(self, closing: Closing) -> EngineError:
+        if not isinstance(closing, Failed):
+            return EngineError(ErrorCode.PROTOCOL, f"The engine answered {type(closing).__name__} where it may not.")
+        error = EngineError.from_report(closing.error)
+        for line in self._log_tail:
+            error.add_note(f"engine log: {line}")
+        return error
+
+    def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
+        self._n_interrupts += 1
+        if self._n_interrupts > 1:
+            raise KeyboardInterrupt
+
+    @contextlib.contextmanager
+    def _interruptible(self) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        previous = signal.signal(signal.SIGINT, self._on_interrupt)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, previous)
+
+
+def _died(answer: EngineDied) -> EngineError:
+    how = f"with exit code {answer.exit_code}"
+    if answer.signal:
+        how = f"by signal {answer.signal} ({signal.Signals(answer.signal).name})"
+    doing = f" while doing: {answer.last_operation}" if answer.last_operation else ""
+    error = EngineError(
+        ErrorCode.ENGINE_DIED,
+        f"The engine process ended {how}{doing}.",
+        "What was recorded until then is kept. Signal 9 is often the system running out of memory.",
+    )
+    for line in answer.log_tail:
+        error.add_note(f"engine log: {line}")
+    return error

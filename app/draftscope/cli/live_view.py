@@ -1,0 +1,164 @@
+"""What is seen and kept while a run goes on: load progress, tokens as they come, the store and the trace file."""
+
+from __future__ import annotations
+
+import codecs
+import sys
+from collections import deque
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TextIO
+
+from draftscope.cli.plan import Plan
+from draftscope.cli.terminal import ProgressLine, note
+from draftscope.cli.trace_recorder import TraceRecorder
+from draftscope.engine.events import Kind, Origin, Records
+from draftscope.engine.protocol import LogLine, ModelReport, SlotResult
+from draftscope.trace.pieces import PieceTable
+from draftscope.trace.store import TraceStore
+
+
+class View:
+    """Keeps everything and shows progress on stderr; what it prints of the texts is up to its subclasses."""
+
+    def __init__(self, *, is_verbose: bool) -> None:
+        self.store = TraceStore()
+        self.pieces = PieceTable()
+        self._recorder: TraceRecorder | None = None
+        self._progress = ProgressLine(sys.stderr)
+        self._is_verbose = is_verbose
+        self._n_tokens = 0
+
+    def __enter__(self) -> View:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.clear()
+
+    def record_to(self, recorder: TraceRecorder) -> None:
+        """Pass on all pieces and records from now on."""
+        self._recorder = recorder
+
+    def on_progress(self, fraction: float, stage: str) -> None:
+        """See ``Sink``."""
+        self._progress.show(f"Loading: {stage}", fraction)
+
+    def on_loaded(self, model: ModelReport) -> None:
+        """Tell what was granted otherwise than asked."""
+        self._progress.clear()
+        if model.n_slots != model.n_slots_asked:
+            note(f"{model.n_slots_asked} slots were asked for, {model.n_slots} granted.")
+
+    def on_pieces(self, pieces: Mapping[int, bytes]) -> None:
+        """See ``Sink``."""
+        self.pieces.add(pieces)
+        if self._recorder:
+            self._recorder.add_pieces(pieces)
+
+    def on_records(self, records: Records) -> None:
+        """See ``Sink``."""
+        self.store.append(records)
+        if self._recorder:
+            self._recorder.append(records)
+        kept = records[(records["kind"] == Kind.TOKEN) & (records["code"] != Origin.REJECTED)]
+        self._n_tokens += len(kept)
+        self._show_tokens(kept)
+
+    def on_result(self, prompt: int, result: SlotResult) -> None:
+        """See ``Sink``."""
+        if self._recorder:
+            self._recorder.add_result(prompt, result)
+        self._progress.clear()
+        self._show_result(prompt, result)
+
+    def on_log(self, line: LogLine) -> None:
+        """See ``Sink``."""
+        if self._is_verbose:
+            self._progress.clear()
+            print(f"[{line.level}] {line.text}", file=sys.stderr)
+
+    def _show_tokens(self, kept: Records) -> None:
+        if len(kept):
+            self._progress.show(f"Generating: {self._n_tokens} tokens")
+
+    def _show_result(self, prompt: int, result: SlotResult) -> None:
+        pass
+
+
+class BlockView(View):
+    """Prints the text of a task when it has ended, under a heading that names its slot."""
+
+    def __init__(self, plan: Plan, out: TextIO, *, is_verbose: bool) -> None:
+        super().__init__(is_verbose=is_verbose)
+        self._plan = plan
+        self._out = out
+
+    def _show_result(self, prompt: int, result: SlotResult) -> None:
+        title = f"slot {result.slot}, prompt {prompt + 1} of {len(self._plan.prompts)}: {result.stop.replace('_', ' ')}"
+        start = self._plan.prompts[prompt].text
+        self._out.write(f"--- {title}\n{start}{result.text}\n\n")
+        self._out.flush()
+
+
+class StreamView(View):
+    """Prints the text of the only task as it comes.
+
+    Held back until it is certain: a token whose bytes are not known yet and those behind it, the newest token (it may
+    end the generation, and such a token is no text), and characters that may be the begin of a stop string.
+    """
+
+    def __init__(self, plan: Plan, out: TextIO, *, is_verbose: bool) -> None:
+        super().__init__(is_verbose=is_verbose)
+        self._out = out
+        self._prompt = plan.prompts[0].text
+        self._stop = plan.stop
+        self._n_held = max((len(text) - 1 for text in plan.stop), default=0)
+        self._tokens: deque[int] = deque()
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._text = ""
+        self._n_written = 0
+
+    def on_loaded(self, model: ModelReport) -> None:
+        """See ``View``; then the prompt that the text goes on from."""
+        super().on_loaded(model)
+        self._out.write(self._prompt)
+        self._out.flush()
+
+    def on_pieces(self, pieces: Mapping[int, bytes]) -> None:
+        """See ``View``; what was held back may go on now."""
+        super().on_pieces(pieces)
+        self._stream()
+
+    def _show_tokens(self, kept: Records) -> None:
+        self._tokens.extend(int(token) for token in kept["token"])
+        self._stream()
+
+    def _stream(self) -> None:
+        while len(self._tokens) > 1 and (piece := self.pieces.piece(self._tokens[0])) is not None:
+            self._tokens.popleft()
+            self._text += self._decoder.decode(piece)
+        self._write(self._text, len(self._text) - self._n_held)
+
+    def _write(self, text: str, end: int) -> None:
+        end = min([end, *(at for stop in self._stop if (at := text.find(stop)) >= 0)])
+        if end > self._n_written:
+            self._out.write(text[self._n_written : end])
+            self._out.flush()
+            self._n_written = end
+
+    def _show_result(self, prompt: int, result: SlotResult) -> None:
+        if result.text.startswith(self._text[: self._n_written]):
+            self._write(result.text, len(result.text))
+        self._out.write("\n\n")
+        self._out.flush()
+
+
+def make_view(plan: Plan, *, as_json: bool, is_verbose: bool) -> View:
+    """The view for a plan: quiet with JSON, streaming for a single task, else blocks."""
+    if as_json:
+        return View(is_verbose=is_verbose)
+    if plan.context.n_slots == 1 and len(plan.prompts) == 1:
+        return StreamView(plan, sys.stdout, is_verbose=is_verbose)
+    return BlockView(plan, sys.stdout, is_verbose=is_verbose)

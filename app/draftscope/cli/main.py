@@ -1,0 +1,107 @@
+"""The command line's entry: find the command, parse its options, run it, and turn every error into an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from draftscope.cli.failure import ExitCode, WrongUse, failure_of, tell
+
+COMMANDS = ("run", "info", "export", "doctor", "desktop")
+"""Names of the commands; each is a module of this package."""
+
+_DESCRIPTION = "Inspect speculative decoding with multi-token prediction (MTP) in llama.cpp."
+
+_EPILOG = """\
+Without a command: draftscope [MODEL.gguf] opens the window.
+
+MODEL is a path to a GGUF file, or 'demo' for the bundled model. Every command takes --json.
+
+exit codes: 0 done, 1 the run failed, 2 wrong use, 3 bad input file, 4 engine died, 130 interrupted
+
+examples:
+  draftscope run demo
+  draftscope run model.gguf --prompt "def main():" --draft-max 3 --temp 0
+  draftscope run model.gguf --prompts prompts.jsonl --slots 4 --json --trace run.dscope
+  draftscope info model.gguf
+  draftscope export run.dscope --to chrome -o run.json.gz
+"""
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that raises ``WrongUse`` instead of ending the process, and takes no abbreviated options."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        kwargs.setdefault("allow_abbrev", False)
+        kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(*args, **kwargs)
+
+    def error(self, message: str) -> NoReturn:
+        """Raise: the sentence, and the usage as detail."""
+        sentence = message[:1].upper() + message[1:].rstrip(".") + "."
+        raise WrongUse(sentence, f"See '{self.prog} --help'.", self.format_usage())
+
+
+class _Version(argparse.Action):
+    """``--version``: looks the version up only when asked."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, **kwargs: Any) -> None:
+        super().__init__(option_strings, dest, nargs=0, help="print the version and exit")
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        import draftscope
+
+        print(f"draftscope {draftscope.__version__}")
+        parser.exit(0)
+
+
+def is_command_line(arguments: Sequence[str]) -> bool:
+    """Whether the arguments (without the program's name) are for this module rather than for the window."""
+    return bool(arguments) and (arguments[0] in COMMANDS or arguments[0] in ("--version", "--help", "-h"))
+
+
+def make_parser(command: str | None = None) -> Parser:
+    """The whole parser, or the one that knows just ``command`` (starts faster, since one module is imported)."""
+    parser = Parser(prog="draftscope", description=_DESCRIPTION, epilog=_EPILOG)
+    parser.add_argument("--version", action=_Version)
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command", required=True)
+    for name in COMMANDS:
+        if command in (None, name):
+            module = importlib.import_module(f"draftscope.cli.{name}")
+            module.add_parser(subparsers)
+            subparsers.choices[name].set_defaults(run=module.run)
+    return parser
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """Run the command that ``argv`` (without the program's name; default ``sys.argv``) names and return its exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        code = _run(arguments)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # The reader of our output went away: nobody is left to tell. Keep the interpreter from flushing into it again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return int(ExitCode.BROKEN_PIPE)
+
+
+def _run(arguments: list[str]) -> int:
+    command = next((name for name in COMMANDS if arguments[:1] == [name]), None)
+    try:
+        options = make_parser(command).parse_args(arguments)
+        return int(options.run(options))
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(ExitCode.DONE)
+    except BrokenPipeError:
+        raise
+    except (Exception, KeyboardInterrupt) as error:
+        return tell(failure_of(error), as_json="--json" in arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(run())

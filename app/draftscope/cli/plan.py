@@ -1,0 +1,130 @@
+"""What a run is to do, decided from the options before anything is loaded."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from draftscope.base.paths import demo_model, resource
+from draftscope.cli.failure import WrongUse
+from draftscope.cli.prompts import deal, read_prompts
+from draftscope.engine.protocol import (
+    CatchUp,
+    ChatMessage,
+    CheckpointMode,
+    ContextSettings,
+    ModelSettings,
+    Prompt,
+    SamplingSettings,
+    SlotTask,
+)
+
+DEMO = "demo"
+"""The word that stands for the bundled model."""
+
+MAX_DEFAULT_SLOTS = 4
+
+Tasks = list[tuple[int, SlotTask]]
+"""Pairs of a prompt's index and the task that runs it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Settings, prompts and limits of one run."""
+
+    model: ModelSettings
+    context: ContextSettings
+    sampling: SamplingSettings
+    prompts: tuple[Prompt, ...]
+    max_tokens: int
+    stop: tuple[str, ...]
+    ignore_eos: bool
+
+    def tasks(self, n_slots: int) -> tuple[Tasks, Tasks]:
+        """The tasks to start together on the slots that the engine granted, and those that wait for a free slot."""
+        first, waiting = deal(len(self.prompts), n_slots)
+        return [(p, self._task(slot, p)) for slot, p in first], [(p, self._task(0, p)) for p in waiting]
+
+    def _task(self, slot: int, prompt: int) -> SlotTask:
+        return SlotTask(slot, self.prompts[prompt], self.sampling, self.max_tokens, self.stop, self.ignore_eos)
+
+
+def make_plan(options: argparse.Namespace) -> Plan:
+    """Check the options against each other and fill in what they leave out.
+
+    Raises:
+        WrongUse: options that exclude each other, miss each other, or are not built in this version.
+        BadInput: the prompts file cannot be used.
+    """
+    _refuse_what_is_not_built(options)
+    defaults = demo_defaults() if options.model == DEMO else SlotTask(0, Prompt())
+    prompts = _prompts(options)
+    if options.trace is not None and not options.trace.parent.is_dir():
+        raise WrongUse(f"The folder {options.trace.parent} for the trace does not exist.", "Make it, or name another.")
+    return Plan(
+        model=ModelSettings(
+            path=str(demo_model()) if options.model == DEMO else options.model,
+            n_gpu_layers=options.n_gpu_layers,
+            devices=tuple(options.device),
+            use_mmap=not options.no_mmap,
+        ),
+        context=_context(options, len(prompts)),
+        sampling=replace(defaults.sampling, **_given_sampling(options)),
+        prompts=tuple(prompts),
+        max_tokens=defaults.max_tokens if options.max_tokens is None else options.max_tokens,
+        stop=tuple(options.stop),
+        ignore_eos=options.ignore_eos,
+    )
+
+
+def _refuse_what_is_not_built(options: argparse.Namespace) -> None:
+    if options.probe != "off":
+        raise WrongUse(f"Probing at level {options.probe} is not built in this version.", "Leave --probe at off.")
+    if options.rpc:
+        raise WrongUse("Running on RPC servers is not built in this version.", "Leave --rpc out.")
+
+
+def _prompts(options: argparse.Namespace) -> list[Prompt]:
+    if options.prompt and options.prompts:
+        raise WrongUse("--prompt and --prompts exclude each other.", "Give prompts in one of the two ways.")
+    if options.chat and not options.prompt:
+        raise WrongUse("--chat needs --prompt.", 'In a prompts file, write {"messages": [...]} for a chat.')
+    if any(not text for text in options.prompt or ()):
+        raise WrongUse("A --prompt is empty.", "Give it at least one character.")
+    if options.prompts:
+        return read_prompts(options.prompts)
+    if options.chat:
+        return [Prompt(messages=(ChatMessage("user", text),)) for text in options.prompt]
+    if options.prompt:
+        return [Prompt(text=text) for text in options.prompt]
+    if options.model == DEMO:
+        return read_prompts(resource("prompts", "demo.jsonl"))
+    raise WrongUse("There is nothing to generate from.", "Give --prompt TEXT or --prompts FILE.jsonl.")
+
+
+def _context(options: argparse.Namespace, n_prompts: int) -> ContextSettings:
+    n_slots = MAX_DEFAULT_SLOTS if options.model == DEMO and not options.prompt else min(n_prompts, MAX_DEFAULT_SLOTS)
+    defaults = ContextSettings(n_slots=options.slots or n_slots, use_mtp=not options.no_mtp)
+    given: dict[str, Any] = {"n_ctx": options.ctx, "n_draft_max": options.draft_max}
+    return replace(
+        defaults,
+        checkpoint=CheckpointMode(options.checkpoint),
+        n_threads=options.threads,
+        catch_up=CatchUp(options.catch_up),
+        **{name: value for name, value in given.items() if value is not None},
+    )
+
+
+def _given_sampling(options: argparse.Namespace) -> dict[str, Any]:
+    given = {
+        "temperature": options.temp,
+        "seed": options.seed,
+        "top_k": options.top_k,
+        "top_p": options.top_p,
+        "min_p": options.min_p,
+        "repeat_penalty": options.repeat_penalty,
+        "presence_penalty": options.presence_penalty,
+    }
+    return {name: value for name, value in given.items() if value is not None}

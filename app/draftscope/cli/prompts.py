@@ -1,0 +1,87 @@
+"""Prompts of a run: read from options or a JSON Lines file, and dealt over the slots."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from draftscope.cli.failure import BadInput
+from draftscope.engine.protocol import ChatMessage, Prompt
+
+_CONTENT_KEYS = ("text", "prompt", "messages", "tokens")
+
+
+def read_prompts(path: Path) -> list[Prompt]:
+    """The prompts of a JSON Lines file, one a line; blank lines are skipped.
+
+    A line is a string, or an object with exactly one of ``text`` (or ``prompt``), ``messages`` (a list of objects with
+    ``role`` and ``content``) and ``tokens`` (a list of ids). Other keys (a name, a note) are left alone.
+
+    Raises:
+        BadInput: the file cannot be read, or a line is none of these; names the line.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise BadInput(f"The prompts file {path} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise BadInput(f"The prompts file {path} is not UTF-8 text.", "It needs one JSON value a line.") from error
+    prompts = [_parse(line, f"{path}, line {n}") for n, line in enumerate(lines, 1) if line.strip()]
+    if not prompts:
+        raise BadInput(f"The prompts file {path} holds no prompt.", 'Write one a line, such as {"text": "def main():"}.')
+    return prompts
+
+
+def _parse(line: str, place: str) -> Prompt:
+    try:
+        value = json.loads(line)
+    except ValueError as error:
+        raise BadInput(f"{place} is not JSON: {error}.") from error
+    if isinstance(value, str):
+        return Prompt(text=value)
+    keys = [key for key in _CONTENT_KEYS if isinstance(value, dict) and key in value]
+    if len(keys) != 1:
+        raise BadInput(f"{place} needs exactly one of {', '.join(_CONTENT_KEYS)}.")
+    prompt = _prompt(keys[0], value[keys[0]])
+    if prompt is None:
+        raise BadInput(f"{place}: the value of {keys[0]!r} is of the wrong type or empty.")
+    return prompt
+
+
+def _prompt(key: str, value: Any) -> Prompt | None:
+    if key in ("text", "prompt"):
+        return Prompt(text=value) if isinstance(value, str) and value else None
+    if not isinstance(value, list) or not value:
+        return None
+    if key == "tokens":
+        are_ids = all(type(token) is int and token >= 0 for token in value)
+        return Prompt(tokens=tuple(value)) if are_ids else None
+    return Prompt(messages=tuple(ChatMessage(m["role"], m["content"]) for m in value)) if _are_messages(value) else None
+
+
+def _are_messages(value: list[Any]) -> bool:
+    return all(
+        isinstance(m, dict) and isinstance(m.get("role"), str) and isinstance(m.get("content"), str) for m in value
+    )
+
+
+def deal(n_prompts: int, n_slots: int) -> tuple[list[tuple[int, int]], list[int]]:
+    """Deal prompts over slots: the (slot, prompt index) pairs to start with, and the prompt indices that wait.
+
+    Fewer prompts than slots are repeated round robin; of more, the rest waits until a slot is free.
+    """
+    first = [(slot, slot % n_prompts) for slot in range(n_slots)]
+    return first, list(range(n_slots, n_prompts))
+
+
+def as_tasks_text(prompts: Sequence[Prompt]) -> list[str]:
+    """A short text for each prompt, for headings and for the trace."""
+    return [_short(prompt) for prompt in prompts]
+
+
+def _short(prompt: Prompt) -> str:
+    if prompt.tokens:
+        return f"{len(prompt.tokens)} token ids"
+    return prompt.messages[-1].content if prompt.messages else prompt.text

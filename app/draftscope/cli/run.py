@@ -1,0 +1,148 @@
+"""``draftscope run``: prompts through a model in parallel slots, without a window."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+from pathlib import Path
+from typing import Any
+
+from draftscope.cli.failure import ExitCode
+from draftscope.cli.generation import Generation, Outcome
+from draftscope.cli.live_view import make_view, recording
+from draftscope.cli.plan import Plan, make_plan
+from draftscope.cli.run_summary import RunSummary
+from draftscope.cli.run_table import as_text
+from draftscope.cli.terminal import note
+from draftscope.engine.client import Client, make_client
+from draftscope.engine.protocol import CatchUp, CheckpointMode
+
+_EPILOG = """\
+A prompts file is JSON Lines: a string, {"text": "..."}, {"messages": [{"role": "user", "content": "..."}]} or
+{"tokens": [1, 2, 3]} a line. Fewer prompts than slots are repeated in turn; of more, the rest waits for a free slot.
+All slots sample with the same settings and seed, so equal prompts give equal texts.
+
+examples:
+  draftscope run demo --slots 4 --max-tokens 64 --temp 0
+  draftscope run model.gguf --prompt "def main():" --draft-max 5 --trace run.dscope
+  draftscope run model.gguf --prompts prompts.jsonl --no-mtp --json
+"""
+
+
+def add_parser(subparsers: Any) -> None:
+    """Declare the command's options. Those left out take the model's defaults: of the demo, or of the protocol."""
+    parser = subparsers.add_parser("run", help="run prompts through a model, without a window", epilog=_EPILOG)
+    parser.add_argument("model", metavar="MODEL", help="a GGUF file, or 'demo' for the bundled model")
+    _add_prompt_options(parser.add_argument_group("prompts"))
+    _add_speculation_options(parser.add_argument_group("slots and speculation"))
+    _add_sampling_options(parser.add_argument_group("generation"))
+    _add_engine_options(parser.add_argument_group("model and engine"))
+    output = parser.add_argument_group("output")
+    output.add_argument("--trace", metavar="OUT.dscope", type=Path, help="record the run")
+    output.add_argument("--verbose", action="store_true", help="print the engine's log on stderr")
+    output.add_argument("--json", action="store_true", help="print the result as JSON instead of text and table")
+
+
+def _add_prompt_options(group: Any) -> None:
+    group.add_argument("--prompt", metavar="T", action="append", help="a prompt; may be given several times")
+    group.add_argument("--prompts", metavar="F.jsonl", type=Path, help="prompts from a JSON Lines file")
+    group.add_argument("--chat", action="store_true", help="put each --prompt through the model's chat template")
+
+
+def _add_speculation_options(group: Any) -> None:
+    group.add_argument("--slots", metavar="N", type=_at_least(1), help="slots (default: one a prompt, at most 4; demo: 4)")
+    group.add_argument("--draft-max", metavar="K", type=_at_least(0), help="tokens to draft a round (default 3)")
+    group.add_argument("--no-mtp", action="store_true", help="generate without drafts")
+    group.add_argument(
+        "--checkpoint",
+        choices=[mode.value for mode in CheckpointMode],
+        default=CheckpointMode.AUTO.value,
+        help="how the target goes back after a rejected draft (default auto)",
+    )
+    group.add_argument(
+        "--probe", choices=("off", "hidden", "logits", "state"), default="off", help="measure restores (default off)"
+    )
+    group.add_argument(
+        "--catch-up",
+        choices=[way.value for way in CatchUp],
+        default=CatchUp.RIDE.value,
+        help="decode catch-up rows with the first draft step, or alone (default ride)",
+    )
+
+
+def _add_sampling_options(group: Any) -> None:
+    group.add_argument("--max-tokens", metavar="N", type=_at_least(1), help="tokens to generate a prompt")
+    group.add_argument("--temp", metavar="T", type=_real(0.0), help="temperature; 0 takes the most probable token")
+    group.add_argument("--seed", metavar="S", type=_at_least(0), help="seed of the sampler")
+    group.add_argument("--top-k", metavar="N", type=_at_least(0), help="sample from the N most probable; 0: off")
+    group.add_argument("--top-p", metavar="P", type=_real(0.0, 1.0), help="sample from the top mass P; 1: off")
+    group.add_argument("--min-p", metavar="P", type=_real(0.0, 1.0), help="least share of the best token's p; 0: off")
+    group.add_argument("--repeat-penalty", metavar="X", type=_real(0.0), help="penalty on repeated tokens; 1: off")
+    group.add_argument("--presence-penalty", metavar="X", type=_real(-2.0, 2.0), help="penalty on seen tokens; 0: off")
+    group.add_argument("--stop", metavar="TEXT", action="append", default=[], help="end at this text; may be repeated")
+    group.add_argument("--ignore-eos", action="store_true", help="go on after an end-of-generation token")
+
+
+def _add_engine_options(group: Any) -> None:
+    group.add_argument("--ctx", metavar="N", type=_at_least(1), help="context of a slot in tokens (default 2048)")
+    group.add_argument("--threads", metavar="N", type=_at_least(0), default=0, help="CPU threads (default: engine's choice)")
+    group.add_argument("--device", metavar="D", action="append", default=[], help="device, as 'doctor' names it; may be repeated")
+    group.add_argument("--n-gpu-layers", metavar="N", type=_at_least(-1), default=-1, help="layers on devices (default -1: all)")
+    group.add_argument("--no-mmap", action="store_true", help="read the file instead of mapping it")
+    group.add_argument("--rpc", metavar="HOST:PORT", action="append", default=[], help="use an RPC server's devices")
+    group.add_argument("--in-process", action="store_true", help="run the engine in this process instead of a child")
+
+
+def _at_least(low: int) -> Any:
+    def whole(text: str) -> int:
+        value = int(text)
+        if not low <= value < 2**31:
+            raise argparse.ArgumentTypeError(f"{text} is not a whole number from {low} on")
+        return value
+
+    whole.__name__ = "whole number"
+    return whole
+
+
+def _real(low: float, high: float = 1e6) -> Any:
+    def real(text: str) -> float:
+        value = float(text)
+        if not low <= value <= high:
+            raise argparse.ArgumentTypeError(f"{text} is not between {low:g} and {high:g}")
+        return value
+
+    real.__name__ = "number"
+    return real
+
+
+def run(options: argparse.Namespace) -> int:
+    """Load, generate, print. Raises what ``failure`` knows how to tell."""
+    plan = make_plan(options)
+    client = make_client("native", in_process=options.in_process)
+    with contextlib.closing(client):
+        return _run(plan, client, options)
+
+
+def _run(plan: Plan, client: Client, options: argparse.Namespace) -> int:
+    view = make_view(plan, as_json=options.json, is_verbose=options.verbose)
+    generation = Generation(client, view)
+    with view:
+        model = generation.load(plan.model, plan.context)
+        view.on_loaded(model)
+        first, waiting = plan.tasks(model.n_slots)
+        with recording(options.trace, plan, model) as recorder:
+            view.record_to(recorder)
+            outcome = generation.run(first, waiting)
+    summary = RunSummary(plan, model, outcome, view.store, client.n_dropped).as_json()
+    print(json.dumps(summary, indent=2, allow_nan=False) if options.json else as_text(summary))
+    return _exit_code(outcome)
+
+
+def _exit_code(outcome: Outcome) -> int:
+    if outcome.is_interrupted:
+        return int(ExitCode.INTERRUPTED)
+    failed = [result for _, result in outcome.results if result.error]
+    for result in failed:
+        note(f"slot {result.slot} failed: {result.error}")
+    return int(ExitCode.RUN_FAILED if failed else ExitCode.DONE)

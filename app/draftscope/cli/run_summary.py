@@ -1,0 +1,195 @@
+"""The result of a run as the object that ``run --json`` prints.
+
+Definitions (of ``trace.acceptance``): acceptance = accepted / drafted; mean accepted length = 1 + accepted / rounds, with
+the token that the target adds; tokens per second of a slot: from its first token on, so without the prompt.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from draftscope.cli.generation import Outcome
+from draftscope.cli.plan import Plan
+from draftscope.engine.events import ENGINE_TRACK, FallbackReason, Kind, Mechanism, Phase
+from draftscope.engine.protocol import DecodeCounts, ModelReport, SlotResult, as_plain
+from draftscope.trace.acceptance import SlotAcceptance, from_counts
+from draftscope.trace.store import TraceStore
+
+
+def settings_of(plan: Plan) -> dict[str, Any]:
+    """Everything that was asked for, as JSON types."""
+    return {
+        "model": as_plain(plan.model),
+        "context": as_plain(plan.context),
+        "sampling": as_plain(plan.sampling),
+        "max_tokens": plan.max_tokens,
+        "stop": list(plan.stop),
+        "ignore_eos": plan.ignore_eos,
+        "n_prompts": len(plan.prompts),
+    }
+
+
+class RunSummary:
+    """Figures of one run. ``n_dropped`` records are missing in the store; counts of results are exact all the same."""
+
+    def __init__(self, plan: Plan, model: ModelReport, outcome: Outcome, store: TraceStore, n_dropped: int) -> None:
+        self._plan = plan
+        self._model = model
+        self._outcome = outcome
+        self._store = store
+        self._n_dropped = n_dropped
+        self._acceptances = [acceptance_of(result) for _, result in outcome.results]
+
+    def as_json(self) -> dict[str, Any]:
+        """The stable object of ``run --json``; figures that do not exist are null."""
+        return {
+            "model": as_plain(self._model),
+            "settings": settings_of(self._plan),
+            "slots": [
+                _slot(prompt, result, acceptance)
+                for (prompt, result), acceptance in zip(self._outcome.results, self._acceptances, strict=True)
+            ],
+            "checkpoints": self._checkpoints(),
+            "decodes": self._decodes(),
+            "speculation": as_plain(self._model.speculation),
+            "fallbacks": self._fallbacks(),
+            "records": {"n": self._store.n_records, "dropped": self._n_dropped},
+            "totals": self._totals(),
+            "is_interrupted": self._outcome.is_interrupted,
+        }
+
+    def _checkpoints(self) -> dict[str, Any]:
+        way = self._model.way_back
+        return {
+            "mode": way.granted,
+            "asked": way.asked.value,
+            "why": way.why,
+            "n_rs_seq_asked": way.n_rs_seq_asked,
+            "n_rs_seq_granted": way.n_rs_seq_granted,
+            "n_saves": self._count("n_saves", Kind.SAVE),
+            "n_restores": self._count("n_restores", Kind.RESTORE),
+            "save_us": _duration_us(self._store, Kind.SAVE),
+            "restore_us": _duration_us(self._store, Kind.RESTORE),
+            "bytes_per_slot": way.bytes_per_slot,
+        }
+
+    def _count(self, name: str, kind: Kind) -> int:
+        """The engine's count where one report covers the run; else of the records."""
+        reports = self._outcome.reports
+        return int(getattr(reports[0], name)) if len(reports) == 1 else len(self._store.kind(kind))
+
+    def _decodes(self) -> dict[str, Any]:
+        is_one = len(self._outcome.reports) == 1
+        counts = self._outcome.reports[0].decodes if is_one else decodes_in(self._store)
+        rounds = counts.rounds
+        return as_plain(counts) | {
+            "target_per_round": counts.target / rounds if rounds else None,
+            "draft_per_round": (counts.draft + counts.catch_up) / rounds if rounds else None,
+            "counted_by": "engine" if is_one else "records",
+        }
+
+    def _fallbacks(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "round": int(record["round"]),
+                "slot": int(record["slot"]),
+                "position": int(record["position"]),
+                "reason": FallbackReason(record["code"]).name.lower(),
+                "asked": Mechanism(record["n"]).name.lower(),
+                "used": Mechanism(record["m"]).name.lower(),
+            }
+            for record in self._store.kind(Kind.FALLBACK)
+        ]
+
+    def _totals(self) -> dict[str, Any]:
+        results = [result for _, result in self._outcome.results]
+        total = acceptance_of_all(results)
+        n_tokens = sum(len(result.tokens) for result in results)
+        wall_ms = self._wall_ms()
+        return {
+            "n_tokens": n_tokens,
+            "n_prompt": sum(result.n_prompt for result in results),
+            "n_rounds": total.n_rounds,
+            "draft_n": total.draft_n,
+            "draft_n_accepted": total.n_accepted,
+            "acceptance": _number(total.rate),
+            "mean_accepted_length": _number(total.mean_accepted_length),
+            "wall_ms": wall_ms,
+            "tokens_per_second": n_tokens / wall_ms * 1e3 if wall_ms else None,
+            "n_fallbacks": len(self._fallbacks()),
+            "load_ms": self._model.load_ms,
+        }
+
+    def _wall_ms(self) -> float:
+        reports, span = self._outcome.reports, self._store.time_range()
+        if len(reports) == 1:
+            return reports[0].wall_ms
+        return (span[1] - span[0]) / 1e6 if span else 0.0
+
+
+def _slot(prompt: int, result: SlotResult, acceptance: SlotAcceptance) -> dict[str, Any]:
+    return {
+        "slot": result.slot,
+        "prompt": prompt,
+        "text": result.text,
+        "tokens": list(result.tokens),
+        "n_prompt": result.n_prompt,
+        "n_tokens": len(result.tokens),
+        "n_rounds": result.n_rounds,
+        "draft_n": result.draft_n,
+        "draft_n_accepted": result.draft_n_accepted,
+        "accepted_per_position": list(result.accepted_at),
+        "drafted_per_position": list(result.drafted_at),
+        "acceptance": _number(acceptance.rate),
+        "acceptance_per_position": [_number(rate) for rate in acceptance.per_position],
+        "mean_accepted_length": _number(acceptance.mean_accepted_length),
+        "tokens_per_second": _number(acceptance.tokens_per_second),
+        "ttft_ms": _number(result.ttft_ms),
+        "prompt_ms": _number(result.prompt_ms),
+        "generate_ms": _number(result.generate_ms),
+        "stop": result.stop,
+        "error": result.error,
+    }
+
+
+def decodes_in(store: TraceStore) -> DecodeCounts:
+    """Count decodes in the records: for runs that no single report of the engine covers."""
+    spans = store.kind(Kind.SPAN)
+    spans = spans[spans["slot"] == ENGINE_TRACK]
+    calls = {phase: spans[spans["code"] == phase] for phase in Phase}
+
+    def n(*phases: Phase) -> int:
+        return sum(len(calls[phase]) for phase in phases)
+
+    def runs(*phases: Phase) -> int:
+        return sum(int(calls[phase]["m"].sum()) for phase in phases)
+
+    return DecodeCounts(
+        rounds=len(np.unique(store.kind(Kind.ROUND)["round"])),
+        target=n(Phase.VERIFY, Phase.REPLAY),
+        draft=n(Phase.DRAFT),
+        replay=n(Phase.REPLAY),
+        catch_up=n(Phase.CATCH_UP),
+        target_graph_runs=runs(Phase.VERIFY, Phase.REPLAY),
+        draft_graph_runs=runs(Phase.DRAFT, Phase.CATCH_UP),
+        prompt=n(Phase.PROMPT),
+        prompt_graph_runs=runs(Phase.PROMPT),
+    )
+
+
+def _duration_us(store: TraceStore, kind: Kind) -> dict[str, float] | None:
+    durations_us = store.kind(kind)["duration_ns"] / 1e3
+    if not len(durations_us):
+        return None
+    return {
+        "n": len(durations_us),
+        "median": float(np.median(durations_us)),
+        "p99": float(np.percentile(durations_us, 99)),
+    }
+
+
+def _number(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
