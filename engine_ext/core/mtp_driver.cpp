@@ -81,10 +81,10 @@ void MtpDriver::forget_waiting(int32_t slot, int32_t n) {
     at(slot).n_positions += n;
 }
 
-bool MtpDriver::run(Phase phase, int32_t step) {
+DecodeStatus MtpDriver::run(Phase phase, int32_t step) {
     recorder.operation(phase);
     const int64_t t_start = now_ns(), runs = draft->n_graph_runs();
-    const bool    ok       = draft->decode() == DecodeStatus::Done;
+    const DecodeStatus status = draft->decode();
     const int64_t new_runs = draft->n_graph_runs() - runs;
     recorder.span(phase, engine_track, t_start, step, draft->size(), static_cast<int>(new_runs));
     if (phase == Phase::Prompt) {
@@ -94,26 +94,30 @@ bool MtpDriver::run(Phase phase, int32_t step) {
         (phase == Phase::CatchUp ? counts.catch_up : counts.draft)++;
         counts.draft_graph_runs += new_runs;
     }
-    return ok;
+    return status;
 }
 
-bool MtpDriver::feed(std::span<Slot * const> slots, Phase phase) {
+DecodeStatus MtpDriver::feed(std::span<Slot * const> slots, Phase phase) {
     draft->clear();
     for (const Slot * slot : slots) {
         add_waiting(*slot, /*with_pending =*/false);
     }
-    if (draft->size() > 0 && !run(phase, 0)) {
-        return false;
+    if (draft->size() > 0) {
+        if (const DecodeStatus status = run(phase, 0); status != DecodeStatus::Done) {
+            return status;
+        }
     }
     for (const Slot * slot : slots) {
         forget_waiting(slot->id, n_waiting(slot->id) - 1);
     }
-    return true;
+    return DecodeStatus::Done;
 }
 
-bool MtpDriver::draft_tokens(std::span<Slot * const> slots, int32_t n, bool catch_up_alone, Companion & companion) {
-    if (catch_up_alone && !feed(slots, Phase::CatchUp)) {
-        return false;
+DecodeStatus MtpDriver::draft_tokens(std::span<Slot * const> slots, int32_t n, bool catch_up_alone, Companion & companion) {
+    if (catch_up_alone) {
+        if (const DecodeStatus status = feed(slots, Phase::CatchUp); status != DecodeStatus::Done) {
+            return status;
+        }
     }
     std::vector<int32_t> last(slots.size(), -1);
     draft->clear();
@@ -124,8 +128,8 @@ bool MtpDriver::draft_tokens(std::span<Slot * const> slots, int32_t n, bool catc
     }
     std::vector<float> own_row(static_cast<size_t>(draft->n_embd()) * slots.size());
     for (int32_t step = 0; step < n; step++) {
-        if (!run(Phase::Draft, step)) {
-            return false;
+        if (const DecodeStatus status = run(Phase::Draft, step); status != DecodeStatus::Done) {
+            return status;
         }
         for (size_t s = 0; s < slots.size(); s++) {
             const Candidate best = most_probable(draft->logits(last[s]), n_vocab);
@@ -146,7 +150,7 @@ bool MtpDriver::draft_tokens(std::span<Slot * const> slots, int32_t n, bool catc
         forget_waiting(slot->id, n_waiting(slot->id));
         dropped = companion.drop_drafted(slot->id, at(slot->id).n_positions) && dropped;
     }
-    return dropped;
+    return dropped ? DecodeStatus::Done : DecodeStatus::Failed;
 }
 
 }  // namespace draftscope

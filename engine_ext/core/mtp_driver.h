@@ -28,11 +28,11 @@ public:
     void take_rows(int32_t slot, const Decoder & target, int32_t first, int32_t count);
 
     // Decode the waiting rows, all but the pending one, without drafting: those of prompts (Phase::Prompt), or in a
-    // decode of their own (Phase::CatchUp). False: aborted or failed.
-    [[nodiscard]] bool feed(std::span<Slot * const> slots, Phase phase);
+    // decode of their own (Phase::CatchUp).
+    [[nodiscard]] DecodeStatus feed(std::span<Slot * const> slots, Phase phase);
 
-    // Draft n tokens in each slot (slot.draft, slot.draft_probability). False: aborted or failed.
-    [[nodiscard]] bool draft_tokens(std::span<Slot * const> slots, int32_t n, bool catch_up_alone, Companion & companion);
+    // Draft n tokens in each slot (slot.draft, slot.draft_probability).
+    [[nodiscard]] DecodeStatus draft_tokens(std::span<Slot * const> slots, int32_t n, bool catch_up_alone, Companion & companion);
 
     int32_t n_positions(int32_t slot) const { return at(slot).n_positions; }
     int32_t n_waiting(int32_t slot) const;    // rows, the pending one included
@@ -54,7 +54,7 @@ private:
     // Returns the batch index of the slot's last row; -1 when there was none to add.
     int32_t add_waiting(const Slot & slot, bool with_pending);
     void forget_waiting(int32_t slot, int32_t n);
-    bool run(Phase phase, int32_t step);
+    DecodeStatus run(Phase phase, int32_t step);
     bool returns_rows_of_outputs();
 
     std::unique_ptr<Decoder> draft;

@@ -34,26 +34,17 @@ void Round::drop_cancelled() {
     });
 }
 
-void Round::fail_all(DecodeStatus status, const char * what) {
-    for (Slot * slot : slots) {
-        if (status == DecodeStatus::Aborted) {
-            end_slot(contexts, *slot, StopReason::Cancelled);
-        } else {
-            end_slot(contexts, *slot, StopReason::Failed, std::string("llama.cpp could not decode ") + what + " of slot " + std::to_string(slot->id) + ".");
-        }
-    }
-    slots.clear();
-}
-
 void Round::draft() {
     drop_cancelled();
     if (contexts.driver == nullptr || slots.empty()) {
         return;
     }
     const int64_t t_start = now_ns();
-    if (!contexts.driver->draft_tokens(slots, contexts.settings.n_draft_max, contexts.settings.catch_up_alone, contexts.companion)) {
-        drop_cancelled();
-        fail_all(DecodeStatus::Failed, "the draft");
+    const DecodeStatus status =
+        contexts.driver->draft_tokens(slots, contexts.settings.n_draft_max, contexts.settings.catch_up_alone, contexts.companion);
+    if (status != DecodeStatus::Done) {
+        end_slots(contexts, slots, status, "the draft");
+        slots.clear();
         return;
     }
     for (const Slot * slot : slots) {
@@ -79,10 +70,8 @@ void Round::replay_alone() {
     const int64_t      t_start = now_ns();
     const DecodeStatus status  = decode_target(contexts, counts, Phase::Replay);
     if (status != DecodeStatus::Done) {
-        std::swap(slots, behind);
-        std::erase_if(behind, [this](Slot * slot) { return std::find(slots.begin(), slots.end(), slot) != slots.end(); });
-        fail_all(status, "the replay");
-        slots = behind;
+        end_slots(contexts, behind, status, "the replay");
+        drop_cancelled();
         return;
     }
     for (Slot * slot : behind) {
@@ -132,7 +121,7 @@ bool Round::verify() {
     const int64_t      t_start = now_ns();
     const DecodeStatus status  = decode_target(contexts, counts, Phase::Verify);
     if (status != DecodeStatus::Done) {
-        fail_all(status, "the verification");
+        end_slots(contexts, slots, status, "the verification");
         return false;
     }
     for (const Entry & entry : entries) {

@@ -38,8 +38,7 @@ private:
     void go_back(Entry & entry, int32_t n_before);
     void check(Slot & slot);
     void prefill_again(Slot & slot, FallbackReason reason);
-    void drop_cancelled();
-    void fail_all(DecodeStatus status, const char * what);
+    void drop_cancelled();    // and those that have ended otherwise
 
     Contexts &          contexts;
     TargetCounts &      counts;

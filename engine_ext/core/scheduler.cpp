@@ -38,6 +38,16 @@ void end_slot(Contexts & contexts, Slot & slot, StopReason reason, const std::st
     slot.finish(reason, error);
 }
 
+void end_slots(Contexts & contexts, std::span<Slot * const> slots, DecodeStatus status, const char * what) {
+    for (Slot * slot : slots) {
+        if (status == DecodeStatus::Aborted) {    // only when every slot of the decode was cancelled
+            end_slot(contexts, *slot, StopReason::Cancelled);
+        } else {
+            end_slot(contexts, *slot, StopReason::Failed, std::string("llama.cpp could not decode ") + what + " of slot " + std::to_string(slot->id) + ".");
+        }
+    }
+}
+
 std::vector<Scheduler::Share> Scheduler::fill_batch(std::span<Slot * const> slots) {
     std::vector<Share> shares;
     int32_t            room = contexts.target.capacity();
@@ -58,11 +68,23 @@ std::vector<Scheduler::Share> Scheduler::fill_batch(std::span<Slot * const> slot
     return shares;
 }
 
-void Scheduler::finish_chunk(const Share & share) {
+void Scheduler::finish_chunk(const Share & share, int64_t t_start_ns) {
     Slot & slot = *share.slot;
+    contexts.recorder.span(Phase::Prompt, slot.id, t_start_ns, slot.n_decoded, share.n, 0);
     slot.n_decoded += share.n;
     if (contexts.driver != nullptr) {
         contexts.driver->take_rows(slot.id, contexts.target, share.first, share.n);
+    }
+}
+
+void Scheduler::begin(Slot & slot, int32_t index) {
+    const bool is_first_token_due = slot.is_first_token_due();
+    slot.begin_generating();
+    if (is_first_token_due) {
+        const int32_t token = slot.sample(contexts.target.context(), index);
+        const float   p     = probability_of(contexts.target.logits(index), contexts.model.n_vocab(), token);
+        contexts.recorder.token(slot.id, Origin::Sampled, slot.n_tokens(), token, 0, -1, static_cast<double>(p));
+        slot.emit(contexts.model, token, contexts.settings.n_ctx);
     }
 }
 
@@ -72,38 +94,27 @@ void Scheduler::prefill(std::span<Slot * const> slots) {
     const DecodeStatus       status  = decode_target(contexts, counts, Phase::Prompt);
     std::vector<Slot *>      fed;
     for (const Share & share : shares) {
-        if (status == DecodeStatus::Aborted) {
-            end_slot(contexts, *share.slot, StopReason::Cancelled);
-        } else if (status == DecodeStatus::Failed) {
-            end_slot(contexts, *share.slot, StopReason::Failed, "llama.cpp could not decode the prompt of slot " + std::to_string(share.slot->id) + ".");
-        } else {
-            finish_chunk(share);
-            contexts.recorder.span(Phase::Prompt, share.slot->id, t_start, share.slot->n_decoded - share.n, share.n, 0);
-            fed.push_back(share.slot);
-        }
+        fed.push_back(share.slot);
     }
-    // Sample before the companion is fed: the target's logits stay valid, and the first token is there sooner.
+    if (status != DecodeStatus::Done) {
+        end_slots(contexts, fed, status, "the prompt");
+        return;
+    }
     for (const Share & share : shares) {
-        Slot & slot = *share.slot;
-        if (slot.state() != SlotState::Prompt || slot.n_decoded < slot.n_to_prefill()) {
-            continue;
+        finish_chunk(share, t_start);
+    }
+    // Sample before the companion is fed: the first token is there sooner.
+    for (const Share & share : shares) {
+        if (share.slot->n_decoded == share.slot->n_to_prefill()) {
+            begin(*share.slot, share.first + share.n - 1);
         }
-        if (!slot.is_first_token_due()) {
-            slot.begin_generating();
-            continue;
-        }
-        const int32_t index = share.first + share.n - 1;
-        const int32_t token = slot.sample(contexts.target.context(), index);
-        const float   p     = probability_of(contexts.target.logits(index), contexts.model.n_vocab(), token);
-        contexts.recorder.token(slot.id, Origin::Sampled, slot.n_tokens(), token, 0, -1, p);
-        slot.begin_generating();
-        slot.emit(contexts.model, token, contexts.settings.n_ctx);
     }
     std::erase_if(fed, [](const Slot * slot) { return !slot->is_active(); });
-    if (contexts.driver != nullptr && !fed.empty() && !contexts.driver->feed(fed, Phase::Prompt)) {
-        for (Slot * slot : fed) {
-            end_slot(contexts, *slot, StopReason::Failed, "llama.cpp could not decode the prompt of slot " + std::to_string(slot->id) + " in the MTP context.");
-        }
+    if (contexts.driver == nullptr || fed.empty()) {
+        return;
+    }
+    if (const DecodeStatus fed_status = contexts.driver->feed(fed, Phase::Prompt); fed_status != DecodeStatus::Done) {
+        end_slots(contexts, fed, fed_status, "the prompt in the MTP context");
     }
 }
 

@@ -37,6 +37,9 @@ void clear_slot(Contexts & contexts, int32_t slot);
 // End a slot's task and forget its memory (a wrong or unknown state must not be reused).
 void end_slot(Contexts & contexts, Slot & slot, StopReason reason, const std::string & error = "");
 
+// The same for all slots of a decode that did not succeed.
+void end_slots(Contexts & contexts, std::span<Slot * const> slots, DecodeStatus status, const char * what);
+
 class Scheduler {
 public:
     Scheduler(Contexts & contexts_, TargetCounts & counts_) : contexts(contexts_), counts(counts_) {}
@@ -52,7 +55,8 @@ private:
         int32_t first;    // batch index of the first
     };
     std::vector<Share> fill_batch(std::span<Slot * const> slots);
-    void               finish_chunk(const Share & share);
+    void               finish_chunk(const Share & share, int64_t t_start_ns);
+    void               begin(Slot & slot, int32_t index);    // the prompt is complete; index: batch index of its last token
 
     Contexts &     contexts;
     TargetCounts & counts;

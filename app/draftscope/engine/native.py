@@ -78,6 +78,7 @@ class _LlamaLog:
         self._open = ""
         self._level = logging.INFO
         self.last_error = ""
+        self.is_cancelling = False
 
     def __call__(self, level: int, text: bytes) -> None:
         if level != _GGML_CONTINUES:
@@ -85,7 +86,8 @@ class _LlamaLog:
         *lines, self._open = (self._open + text.decode("utf-8", "replace")).split("\n")
         for line in lines:
             if line.strip():
-                _log.log(self._level, "%s", line.rstrip())
+                # A decode that is cancelled ends with errors in libllama's eyes; they are none.
+                _log.log(logging.DEBUG if self.is_cancelling else self._level, "%s", line.rstrip())
                 if self._level == logging.ERROR:
                     self.last_error = line.strip()
 
@@ -217,10 +219,13 @@ class NativeBackend:
 
     def step(self) -> bool:
         """See ``Backend.step``; the interpreter lock is free while it computes."""
-        return bool(self._engine.step())
+        has_work = bool(self._engine.step())
+        _llama_log.is_cancelling = False
+        return has_work
 
     def cancel(self, slots: tuple[int, ...]) -> None:
         """See ``Backend.cancel``."""
+        _llama_log.is_cancelling = True
         for slot in slots or (-1,):
             self._engine.cancel(slot)
 
