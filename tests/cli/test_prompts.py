@@ -1,0 +1,75 @@
+"""Prompts: the JSON Lines file and the dealing over slots."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from draftscope.cli.failure import BadInput
+from draftscope.cli.prompts import deal, read_prompts
+from draftscope.engine.protocol import ChatMessage, Prompt
+
+
+def _file(folder: Path, text: str) -> Path:
+    path = folder / "prompts.jsonl"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_every_form_of_a_line_is_read(tmp_path: Path) -> None:
+    text = (
+        '"plain"\n\n{"text": "a", "name": "ignored"}\n{"prompt": "b"}\n'
+        '{"messages": [{"role": "user", "content": "c"}]}\n{"tokens": [1, 2]}\n'
+    )
+    assert read_prompts(_file(tmp_path, text)) == [
+        Prompt(text="plain"),
+        Prompt(text="a"),
+        Prompt(text="b"),
+        Prompt(messages=(ChatMessage("user", "c"),)),
+        Prompt(tokens=(1, 2)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "word"),
+    [
+        ("{", "not JSON"),
+        ("[1]", "exactly one"),
+        ('{"name": "x"}', "exactly one"),
+        ('{"text": "a", "tokens": [1]}', "exactly one"),
+        ('{"text": 3}', "wrong type"),
+        ('{"tokens": [true]}', "wrong type"),
+        ('{"tokens": [-1]}', "wrong type"),
+        ('{"messages": [{"role": "user"}]}', "wrong type"),
+        ('""', "empty"),
+    ],
+)
+def test_a_bad_line_is_named_with_its_number(tmp_path: Path, line: str, word: str) -> None:
+    with pytest.raises(BadInput, match=rf"line 2.*{word}"):
+        read_prompts(_file(tmp_path, f'"good"\n{line}\n'))
+
+
+def test_a_file_without_prompts_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="holds no prompt"):
+        read_prompts(_file(tmp_path, "\n  \n"))
+
+
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="cannot be read"):
+        read_prompts(tmp_path / "none.jsonl")
+
+
+def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "prompts.jsonl"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(BadInput, match="UTF-8"):
+        read_prompts(path)
+
+
+def test_fewer_prompts_than_slots_are_repeated_in_turn() -> None:
+    assert deal(2, 5) == ([(0, 0), (1, 1), (2, 0), (3, 1), (4, 0)], [])
+
+
+def test_more_prompts_than_slots_wait() -> None:
+    assert deal(5, 2) == ([(0, 0), (1, 1)], [2, 3, 4])
