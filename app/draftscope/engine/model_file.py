@@ -1,0 +1,225 @@
+"""What a model file is, before anything is loaded: the facts that ``info`` shows and the check that loads rely on."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from draftscope.engine import architectures
+from draftscope.engine.errors import EngineError, ErrorReport
+from draftscope.engine.gguf import GgufFile, open_gguf
+from draftscope.engine.gguf_values import GgufArray, TensorInfo, bad_file, quoted
+from draftscope.engine.hyperparameters import Hyperparameters
+from draftscope.engine.model_memory import MemoryNeeds, predict_memory
+from draftscope.engine.mtp_head import MtpHead, find_mtp_head
+from draftscope.engine.obstacles import Subject, find_obstacle
+
+_SPLIT_NAME = re.compile(r"(?P<prefix>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf", re.DOTALL)
+_OTHER_PARTS = "Put all parts into one folder and open the first one."
+
+
+@dataclass(frozen=True, slots=True)
+class WayBackFact:
+    """A way in which the target can go back after a rejected draft: llama.cpp's word for it, whether, and why (not)."""
+
+    name: str
+    is_possible: bool
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFile:
+    """The facts of one model file (all parts of a split one).
+
+    Sizes in bytes. ``types``: bytes of all tensors by type, the largest first. ``metadata``: every value; arrays as a
+    short text. ``memory`` is None where it cannot be predicted. ``obstacle``: why the model cannot be run at all, None
+    when nothing speaks against it (libllama may still find something).
+    """
+
+    path: Path
+    n_parts: int
+    size_bytes: int
+    gguf_version: int
+    architecture: str
+    name: str
+    licence: str
+    n_params: int
+    n_tensors: int
+    types: tuple[tuple[str, int], ...]
+    n_layer: int
+    n_embd: int
+    n_vocab: int
+    n_ctx_train: int
+    is_recurrent: bool
+    has_tokenizer: bool
+    tokenizer: str
+    chat_template: str
+    mtp: MtpHead
+    ways_back: tuple[WayBackFact, ...]
+    memory: MemoryNeeds | None
+    metadata: Mapping[str, int | float | bool | str]
+    obstacle: ErrorReport | None
+
+
+def inspect_model(path: str | os.PathLike[str]) -> ModelFile:
+    """Read what a file says about itself.
+
+    Raises:
+        EngineError: code BAD_FILE, when it is no readable, whole GGUF file or a part of it is missing.
+    """
+    return _inspect(path, use_mtp=True)
+
+
+def check_loadable(path: str | os.PathLike[str], *, use_mtp: bool = True) -> ModelFile:
+    """The same, but refuse every file that libllama would end the process on or that cannot generate text.
+
+    ``use_mtp`` False lets pass a model whose MTP layers alone cannot be used.
+
+    Raises:
+        EngineError: code BAD_FILE or UNSUPPORTED_MODEL, with the reason and what to do.
+    """
+    model = _inspect(path, use_mtp=use_mtp)
+    if model.obstacle is not None:
+        raise EngineError.from_report(model.obstacle)
+    return model
+
+
+def _inspect(path: str | os.PathLike[str], *, use_mtp: bool) -> ModelFile:
+    with ExitStack() as stack:
+        file = stack.enter_context(open_gguf(path))
+        parts = [file, *(stack.enter_context(part) for part in _open_other_parts(file))]
+        tensors = _join(parts)
+        model = Hyperparameters(file)
+        mtp = find_mtp_head(model, tensors)
+        obstacle = find_obstacle(Subject(file, model, tensors, mtp), use_mtp=use_mtp)
+        return _facts(parts, model, tensors, mtp, obstacle)
+
+
+def _facts(
+    parts: list[GgufFile],
+    model: Hyperparameters,
+    tensors: Mapping[str, TensorInfo],
+    mtp: MtpHead,
+    obstacle: ErrorReport | None,
+) -> ModelFile:
+    types = Counter[str]()
+    for tensor in tensors.values():
+        types[tensor.type_name] += tensor.n_bytes
+    tokens = model.metadata.get("tokenizer.ggml.tokens")
+    has_tokens = isinstance(tokens, GgufArray) and len(tokens) > 0
+    tokenizer = model.text("tokenizer.ggml.model")
+    embeddings = tensors.get("token_embd.weight")
+    n_vocab = (
+        len(tokens) if isinstance(tokens, GgufArray) else embeddings.shape[-1] if embeddings and embeddings.shape else 0
+    )
+    return ModelFile(
+        path=parts[0].path,
+        n_parts=len(parts),
+        size_bytes=sum(part.size_bytes for part in parts),
+        gguf_version=parts[0].version,
+        architecture=model.architecture,
+        name=model.text("general.name"),
+        licence=model.text("general.license"),
+        n_params=sum(tensor.n_elements for tensor in tensors.values()),
+        n_tensors=len(tensors),
+        types=tuple(types.most_common()),
+        n_layer=model.n_layer,
+        n_embd=model.n_embd,
+        n_vocab=n_vocab,
+        n_ctx_train=model.number("context_length"),
+        is_recurrent=architectures.has_recurrent_state(model.architecture),
+        has_tokenizer=has_tokens and tokenizer not in ("", "none", "no_vocab"),
+        tokenizer=tokenizer,
+        chat_template=model.text("tokenizer.chat_template"),
+        mtp=mtp,
+        ways_back=_ways_back(model.architecture),
+        memory=predict_memory(model) if tensors else None,
+        metadata=MappingProxyType({key: _short(value) for key, value in model.metadata.items()}),
+        obstacle=obstacle,
+    )
+
+
+def _short(value: int | float | bool | str | GgufArray) -> int | float | bool | str:
+    return f"{len(value)} x {value.type_name}" if isinstance(value, GgufArray) else value
+
+
+def _ways_back(architecture: str) -> tuple[WayBackFact, ...]:
+    """All ways, the cheapest first. Attention drops its newest tokens at no cost, so it needs none of the others."""
+    if architecture not in architectures.KNOWN:
+        return ()
+    if not architectures.has_recurrent_state(architecture):
+        needless = "not needed: keys and values can be dropped"
+        return (
+            WayBackFact("kv removal", True, "the newest keys and values are dropped; nothing is saved"),
+            *(WayBackFact(name, False, needless) for name in ("rollback", "cow", "device", "host")),
+        )
+    if architecture in architectures.NATIVE_ROLLBACK:
+        rollback = WayBackFact("rollback", True, "llama.cpp keeps 1 + draft length states a slot and steps back")
+    elif architecture in architectures.PATCHED_ROLLBACK:
+        rollback = WayBackFact(
+            "rollback", True, "with the llama.cpp that Draftscope builds; others lack it for this architecture"
+        )
+    else:
+        rollback = WayBackFact("rollback", False, f"llama.cpp has no rollback of recurrent states for {architecture}")
+    return (
+        WayBackFact("kv removal", False, "a recurrent state cannot drop its newest tokens"),
+        rollback,
+        WayBackFact("cow", True, "checkpoint: a spare sequence shares the state until one of the two is decoded"),
+        WayBackFact("device", True, "checkpoint: a copy of the state in the device's memory"),
+        WayBackFact("host", True, "checkpoint: a copy of the state in the computer's memory"),
+    )
+
+
+def _open_other_parts(file: GgufFile) -> list[GgufFile]:
+    """Open parts 2, 3, ... of a split file; none when it is whole."""
+    count = file.metadata.get("split.count", 0)
+    if type(count) is not int or count <= 1:
+        return []
+    match = _SPLIT_NAME.fullmatch(str(file.path))
+    if match is None or int(match["count"]) != count or count > 99_999:
+        what = f"is part of a split model of {count} files, but its name does not end in -00001-of-{count:05d}.gguf"
+        raise bad_file(file.path, what, "Give the parts their original names; the others are found by name.")
+    if file.metadata.get("split.no") != 0 or int(match["number"]) != 1:
+        raise bad_file(file.path, f"is a later part of a split model of {count} files", _OTHER_PARTS)
+    parts: list[GgufFile] = []
+    try:
+        for number in range(2, count + 1):
+            parts.append(_open_part(file, Path(f"{match['prefix']}-{number:05d}-of-{count:05d}.gguf"), number, count))
+    except BaseException:
+        for part in parts:
+            part.close()
+        raise
+    return parts
+
+
+def _open_part(first: GgufFile, path: Path, number: int, count: int) -> GgufFile:
+    if not path.exists():
+        raise bad_file(
+            first.path, f"is split into {count} files, and part {number} ({path.name}) is missing", _OTHER_PARTS
+        )
+    part = open_gguf(path)
+    if part.types.get("split.no") != "u16" or part.metadata["split.no"] != number - 1:
+        part.close()
+        raise bad_file(path, f"is not part {number} of {first.path.name}", _OTHER_PARTS)
+    return part
+
+
+def _join(parts: list[GgufFile]) -> dict[str, TensorInfo]:
+    tensors: dict[str, TensorInfo] = {}
+    for part in parts:
+        for tensor in part.tensors:
+            if tensor.name in tensors:
+                raise bad_file(part.path, f"repeats the tensor {quoted(tensor.name)} of another part", _OTHER_PARTS)
+            tensors[tensor.name] = tensor
+    expected = parts[0].metadata.get("split.tensors.count")
+    if len(parts) > 1 and expected != len(tensors):
+        raise bad_file(
+            parts[0].path, f"should have {expected} tensors in its parts, but they have {len(tensors)}", _OTHER_PARTS
+        )
+    return tensors
