@@ -1,0 +1,1 @@
+"""A trace in the formats of other programs, one module a format."""
