@@ -1,0 +1,164 @@
+"""Files that must be refused, and odd ones that must not: each stands for a case from the field."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import gguf
+import numpy as np
+
+from tests.models.families import WIDTH, make_dense, make_hybrid, make_step35
+from tests.models.made_model import MadeModel
+
+
+def _without(model: MadeModel, *prefixes: str) -> MadeModel:
+    model.tensors = {name: t for name, t in model.tensors.items() if not name.startswith(prefixes)}
+    return model
+
+
+def _vocabulary_only(path: Path) -> None:
+    model = make_dense()
+    model.tensors = {}
+    model.write(path)
+
+
+def _no_tokenizer(path: Path) -> None:
+    model = make_dense()
+    model.kv["vocab_size"] = len(model.tensors["token_embd.weight"])
+    model.tokenizer = None
+    model.write(path)
+
+
+def _mtp_without_tensors(path: Path) -> None:
+    _without(make_hybrid("qwen35"), "blk.4.").write(path)
+
+
+def _chained_mtp_without_tensors(path: Path) -> None:
+    _without(make_step35(), "blk.4.", "blk.5.", "blk.6.").write(path)
+
+
+def _two_mtp_layers(path: Path) -> None:
+    make_hybrid("qwen35", n_nextn=2).write(path)
+
+
+def _mtp_of_dense(path: Path) -> None:
+    model = make_dense()
+    model.kv |= {"block_count": 4, "nextn_predict_layers": 1}
+    for name in [name for name in model.tensors if name.startswith("blk.2.")]:
+        model.tensors[name.replace("blk.2.", "blk.3.")] = model.tensors[name]
+    model.add_nextn("blk.3.", WIDTH)
+    model.write(path)
+
+
+def _draft_only(path: Path) -> None:
+    _without(make_hybrid("qwen35"), "token_embd", "blk.0.", "blk.1.", "blk.2.", "blk.3.").write(path)
+
+
+def _mtp_layers_only(path: Path) -> None:
+    _without(make_hybrid("qwen35"), "blk.0.", "blk.1.", "blk.2.", "blk.3.").write(path)
+
+
+def _missing_tensor(path: Path) -> None:
+    _without(make_dense(), "blk.1.ffn_up").write(path)
+
+
+def _unknown_architecture(path: Path) -> None:
+    model = make_dense()
+    model.architecture = "frobnicate9"
+    model.write(path)
+
+
+def _too_many_layers(path: Path) -> None:
+    model = make_dense()
+    model.kv["block_count"] = 513
+    model.write(path)
+
+
+def _impossible_experts(path: Path) -> None:
+    model = make_dense()
+    model.kv |= {"expert_count": 2, "expert_used_count": 3}
+    model.write(path)
+
+
+def _zero_interval(path: Path) -> None:
+    model = make_hybrid("qwen35")
+    model.kv["full_attention_interval"] = 0
+    model.write(path)
+
+
+def _repeated_token(path: Path) -> None:
+    model = make_dense()
+    assert model.tokenizer is not None
+    tokens = list(model.tokenizer.tokens)
+    tokens[70] = tokens[69]
+    object.__setattr__(model.tokenizer, "tokens", tuple(tokens))
+    model.write(path)
+
+
+def _truncated(path: Path) -> None:
+    make_dense().write(path)
+    path.write_bytes(path.read_bytes()[:-1000])
+
+
+def _cut_in_header(path: Path) -> None:
+    make_dense().write(path)
+    path.write_bytes(path.read_bytes()[:3000])
+
+
+def _big_endian(path: Path) -> None:
+    make_dense().write(path, endianess=gguf.GGUFEndian.BIG)
+
+
+def _version_1(path: Path) -> None:
+    make_dense().write(path)
+    content = bytearray(path.read_bytes())
+    struct.pack_into("<I", content, 4, 1)
+    path.write_bytes(content)
+
+
+def _empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def _not_gguf(path: Path) -> None:
+    path.write_bytes(b"PK\x03\x04" + bytes(np.arange(256, dtype=np.uint8)))
+
+
+def _split_without_second_part(path: Path) -> None:
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_uint16("split.no", 0)
+    writer.add_uint16("split.count", 2)
+    writer.add_int32("split.tensors.count", 2)
+    writer.add_tensor("token_embd.weight", np.zeros((288, WIDTH), dtype=np.float16))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+HOSTILE: dict[str, Callable[[Path], None]] = {
+    "vocabulary-only": _vocabulary_only,
+    "no-tokenizer": _no_tokenizer,
+    "mtp-without-tensors": _mtp_without_tensors,
+    "chained-mtp-without-tensors": _chained_mtp_without_tensors,
+    "two-mtp-layers": _two_mtp_layers,
+    "mtp-of-dense": _mtp_of_dense,
+    "draft-only": _draft_only,
+    "mtp-layers-only": _mtp_layers_only,
+    "missing-tensor": _missing_tensor,
+    "unknown-architecture": _unknown_architecture,
+    "too-many-layers": _too_many_layers,
+    "impossible-experts": _impossible_experts,
+    "zero-interval": _zero_interval,
+    "repeated-token": _repeated_token,
+    "truncated": _truncated,
+    "cut-in-header": _cut_in_header,
+    "big-endian": _big_endian,
+    "version-1": _version_1,
+    "empty": _empty,
+    "not-gguf": _not_gguf,
+    "split-00001-of-00002": _split_without_second_part,
+}
+"""Name of the file (without suffix) -> what writes it."""
