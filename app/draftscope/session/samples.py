@@ -1,0 +1,90 @@
+"""The sample prompts that come with the program, and the demo made of them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from draftscope.base.paths import demo_model, resource
+from draftscope.engine.errors import EngineError, ErrorCode
+from draftscope.engine.protocol import (
+    ChatMessage,
+    ContextSettings,
+    ModelSettings,
+    Prompt,
+    ProtocolError,
+    SamplingSettings,
+    SlotTask,
+    build,
+)
+from draftscope.session.run_request import RunRequest
+
+N_DEMO_SLOTS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A named prompt, and how it is best sampled."""
+
+    name: str
+    prompt: Prompt
+    sampling: SamplingSettings
+    max_tokens: int
+
+
+def read_samples(path: Path) -> tuple[Sample, ...]:
+    """The samples of a JSON Lines file: objects with ``name``, ``text`` or ``messages``, and maybe ``sampling``.
+
+    Raises:
+        EngineError: code BAD_FILE; names the line.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise EngineError(
+            ErrorCode.BAD_FILE, f"The sample prompts {path} cannot be read: {error}.", "Install Draftscope again."
+        ) from error
+    return tuple(_parse(line, f"{path}, line {n}") for n, line in enumerate(lines, 1) if line.strip())
+
+
+def _parse(line: str, place: str) -> Sample:
+    try:
+        fields: dict[str, Any] = json.loads(line)
+        messages = tuple(build(ChatMessage, message) for message in fields.get("messages", ()))
+        prompt = Prompt(text=fields.get("text", ""), messages=messages)
+        sampling = build(SamplingSettings, fields.get("sampling", {}))
+        name = str(fields.get("name") or prompt.text or messages[-1].content)
+        return Sample(name, prompt, sampling, int(fields.get("max_tokens", 256)))
+    except (ValueError, TypeError, AttributeError, IndexError, ProtocolError) as error:
+        raise EngineError(
+            ErrorCode.BAD_FILE, f"{place} is no sample prompt: {error}.", "Install Draftscope again."
+        ) from error
+
+
+def sample_prompts() -> tuple[Sample, ...]:
+    """The samples that come with the program.
+
+    Raises:
+        EngineError: code BAD_FILE, when they are missing or damaged.
+    """
+    return read_samples(resource("prompts", "demo.jsonl"))
+
+
+def demo_model_settings() -> ModelSettings:
+    """How the bundled model is loaded."""
+    return ModelSettings(str(demo_model()))
+
+
+def demo_request() -> RunRequest:
+    """The demo: the first samples, one in each of four slots.
+
+    Raises:
+        EngineError: code BAD_FILE, when the samples are missing or damaged.
+    """
+    samples = sample_prompts()[:N_DEMO_SLOTS]
+    tasks = tuple(
+        SlotTask(slot, sample.prompt, sample.sampling, sample.max_tokens) for slot, sample in enumerate(samples)
+    )
+    return RunRequest(ContextSettings(n_slots=N_DEMO_SLOTS), tasks)

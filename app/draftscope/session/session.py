@@ -1,0 +1,291 @@
+"""The session: the one object that talks to the engine, keeps the run, and tells the views what happened."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import assert_never
+
+from PySide6.QtCore import QObject, Signal
+
+from draftscope.engine.client import Client
+from draftscope.engine.errors import EngineError, ErrorCode, ErrorReport
+from draftscope.engine.events import Records
+from draftscope.engine.protocol import (
+    Answer,
+    Cancelled,
+    ContextSettings,
+    Done,
+    EngineDied,
+    Failed,
+    Finished,
+    Loaded,
+    LoadProgress,
+    LogLine,
+    ModelReport,
+    ModelSettings,
+    Pieces,
+    RunReport,
+    SlotResult,
+    SlotTask,
+    Submit,
+)
+from draftscope.session.conversation import Conversation, ModelAndContext
+from draftscope.session.exports import Exports
+from draftscope.session.log_book import LogBook
+from draftscope.session.meter import Meter
+from draftscope.session.run_record import RunRecord
+from draftscope.session.run_request import RunRequest
+from draftscope.session.samples import demo_model_settings, demo_request
+from draftscope.session.state import SessionState as SessionState
+from draftscope.session.view_state import ViewState
+from draftscope.trace.acceptance import AcceptanceTable
+from draftscope.trace.pieces import PieceTable
+from draftscope.trace.store import TraceStore
+
+
+class Session(QObject):
+    """What the views read, and what they may ask for. Requests return at once; signals tell what came of them.
+
+    The window calls ``poll`` on its frame clock; only then does anything arrive. ``SessionState`` has the diagram.
+
+    Attributes:
+        view: selection, time range and crosshair that the views share.
+        meter: what the window measures about itself.
+        log: the engine's lines and the session's own.
+        exports: progress and end of exports.
+    """
+
+    state_changed = Signal()
+    model_changed = Signal()
+    records_appended = Signal()
+    run_started = Signal()
+    run_finished = Signal()
+    log_appended = Signal()
+    failed = Signal(object)
+    """Carries an ``ErrorReport``. When the engine died its code is ENGINE_DIED and ``death`` is set."""
+    progress_changed = Signal(float, str)
+    """How far a load is: fraction in [0, 1] and stage."""
+
+    def __init__(self, client: Client, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.view = ViewState(self)
+        self.meter = Meter()
+        self.log = LogBook()
+        self.exports = Exports(self)
+        self._client = client
+        self._record = RunRecord()
+        self._conversation = Conversation(client, self)
+        self._n_dropped_before = 0
+        self._n_lines_told = 0
+        self._is_closed = False
+        self._connect()
+
+    def _connect(self) -> None:
+        conversation = self._conversation
+        conversation.state_changed.connect(self.state_changed)
+        conversation.model_changed.connect(self.model_changed)
+        conversation.failed.connect(self.failed)
+        conversation.progress_changed.connect(self.progress_changed)
+        conversation.noted.connect(self.log.note)
+        conversation.model_replaced.connect(self._on_model_replaced)
+        conversation.run_started.connect(self._on_run_started)
+        conversation.run_finished.connect(self._on_run_finished)
+
+    # ---- what there is
+
+    @property
+    def state(self) -> SessionState:
+        """Where the session stands."""
+        return self._conversation.state
+
+    @property
+    def is_running(self) -> bool:
+        """Whether slots are at work, the moment between stop and its end included."""
+        return self.state in (SessionState.RUNNING, SessionState.STOPPING)
+
+    @property
+    def progress(self) -> tuple[float, str]:
+        """Fraction and stage of the load in progress, or of the last one."""
+        return self._conversation.progress
+
+    @property
+    def model(self) -> ModelReport | None:
+        """What is loaded and granted, or None."""
+        return self._conversation.model
+
+    @property
+    def model_settings(self) -> ModelSettings | None:
+        """How the model was loaded or is being loaded; None when nothing is."""
+        target = self._conversation.loading or self._conversation.loaded
+        return None if target is None else target.model
+
+    @property
+    def death(self) -> EngineDied | None:
+        """How the engine died last, until something new is asked of it."""
+        return self._conversation.death
+
+    @property
+    def last_request(self) -> RunRequest | None:
+        """The run asked for last, for 'Run again'."""
+        return self._conversation.request
+
+    @property
+    def trace(self) -> TraceStore:
+        """The records of the run; the same object for good."""
+        return self._record.trace
+
+    @property
+    def pieces(self) -> PieceTable:
+        """The bytes of the model's tokens that occurred; the same object for good."""
+        return self._record.pieces
+
+    @property
+    def acceptance(self) -> AcceptanceTable:
+        """The figures of the run, up to date with ``trace``."""
+        return self._record.acceptance
+
+    @property
+    def tasks(self) -> tuple[SlotTask, ...]:
+        """The tasks of the run that goes on or has ended; empty before the first."""
+        return self._record.tasks
+
+    @property
+    def results(self) -> dict[int, SlotResult]:
+        """The engine's results by slot, once the run has ended."""
+        return self._record.results
+
+    @property
+    def run_report(self) -> RunReport | None:
+        """The engine's own counts of the run, once it has ended."""
+        return self._record.report
+
+    @property
+    def silence_s(self) -> float:
+        """Seconds since the engine last showed a sign of life while at work; 0 when it has nothing to do."""
+        return self._client.silence_s if self.state.is_busy else 0.0
+
+    @property
+    def operation(self) -> str:
+        """What the engine was last seen doing, in words."""
+        return self._client.operation
+
+    # ---- what can be asked for
+
+    def open_model(
+        self,
+        path: str | Path,
+        context: ContextSettings | None = None,
+        *,
+        n_gpu_layers: int = -1,
+        devices: tuple[str, ...] = (),
+        use_mmap: bool = True,
+    ) -> None:
+        """Load a model in the place of the present one; a run or load that goes on is stopped first."""
+        settings = ModelSettings(str(path), n_gpu_layers, devices, use_mmap)
+        self._conversation.load(ModelAndContext(settings, context or ContextSettings()))
+
+    def cancel_load(self) -> None:
+        """Cancel the load in progress, and what was to follow it."""
+        if self.state is SessionState.LOADING:
+            self._conversation.stop()
+
+    def run(self, request: RunRequest) -> None:
+        """Run; makes new contexts first when the request needs others, and waits for a load in progress."""
+        self._conversation.run(request)
+
+    def run_demo(self) -> None:
+        """Run the demo prompts on the bundled model; loads it first where another or none is there."""
+        try:
+            request, model = demo_request(), demo_model_settings()
+        except EngineError as error:
+            self.failed.emit(error.report())
+            return
+        if self.model is not None and self.model_settings == model:
+            self._conversation.run_after_stop(request)
+        else:
+            self._conversation.load(ModelAndContext(model, request.context), request)
+
+    def stop(self) -> None:
+        """End the run at once; what it wrote so far is kept."""
+        if self.is_running:
+            self._conversation.stop()
+
+    def restart_engine(self) -> None:
+        """End the engine process if it lives, start a new one, and load the model again that was loaded."""
+        self._conversation.restart()
+
+    def export_chrome(self, path: str | Path, *, with_text: bool = True) -> None:
+        """Write the run as a Chrome trace in a thread; ``exports`` tells the progress and can cancel."""
+        if not self.exports.start(self._record.snapshot(), Path(path), with_text=with_text):
+            report = ErrorReport(ErrorCode.BUSY, "An export is being written.", "Wait for it, or cancel it.")
+            self.failed.emit(report)
+
+    def poll(self) -> None:
+        """Take what has come from the engine. Never blocks; the frame clock calls it."""
+        if self._is_closed:
+            return
+        started = time.perf_counter_ns()
+        answers = self._client.drain()
+        # Read after draining: whatever was recorded before an answer was sent is in the ring by now.
+        records = self._client.read_records()
+        self._take_records(records)
+        for answer in answers:
+            self._take(answer)
+        if self.is_running or len(records):
+            self.meter.add_receive(len(records), time.perf_counter_ns() - started)
+        if self.log.n_total != self._n_lines_told:
+            self._n_lines_told = self.log.n_total
+            self.log_appended.emit()
+        self.exports.poll()
+
+    def close(self) -> None:
+        """End exports and the engine; nothing is left behind. Harmless when called again."""
+        if not self._is_closed:
+            self._is_closed = True
+            self.exports.close()
+            self._client.close()
+
+    # ---- what came
+
+    def _take_records(self, records: Records) -> None:
+        """Keep records of the run; those of loads and of contexts being made belong to none."""
+        if not self.is_running:
+            return
+        self.meter.n_dropped = self._client.n_dropped - self._n_dropped_before
+        if len(records):
+            self._record.append(records)
+            self.records_appended.emit()
+
+    def _take(self, answer: Answer) -> None:
+        match answer:
+            case LogLine():
+                self.log.append(answer)
+            case Pieces():
+                self._record.add_pieces(answer.pieces)
+            case EngineDied():
+                self._conversation.take_death(answer)
+            case LoadProgress():
+                self._conversation.take_progress(answer)
+            case Loaded() | Finished() | Cancelled() | Done() | Failed():
+                self._conversation.take_closing(answer)
+            case _:
+                assert_never(answer)
+
+    def _on_model_replaced(self) -> None:
+        self._record.forget()
+        self.view.reset()
+        self.records_appended.emit()
+
+    def _on_run_started(self, command: Submit) -> None:
+        assert self.model is not None and self.last_request is not None
+        self._record.begin(self.model, self.last_request, command.tasks)
+        self.view.reset()
+        self.meter.start_run()
+        self._n_dropped_before = self._client.n_dropped
+        self.run_started.emit()
+
+    def _on_run_finished(self, answer: Finished | None) -> None:
+        if answer is not None:
+            self._record.finish(answer)
+        self.run_finished.emit()
