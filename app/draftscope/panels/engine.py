@@ -1,0 +1,97 @@
+"""The Engine panel: what was loaded and granted, what the run counted, and what the tool itself costs."""
+
+from __future__ import annotations
+
+import time
+from typing import ClassVar
+
+from PySide6.QtWidgets import QVBoxLayout
+
+from draftscope.base.theme import Theme
+from draftscope.panels.engine_facts import (
+    context_section,
+    death_section,
+    meter_section,
+    model_section,
+    run_section,
+    speculation_section,
+)
+from draftscope.panels.fact_list import FactList, Section
+from draftscope.panels.panel import NO_MODEL, Panel
+from draftscope.panels.run_counters import RunCounters
+from draftscope.session.session import Session
+from draftscope.session.state import SessionState
+
+READ_INTERVAL_S = 0.25
+"""Figures that change all the time are written anew this often: faster, nobody can read them."""
+
+PANEL_TITLES = {
+    "output": "output",
+    "acceptance": "acceptance",
+    "timeline": "timeline",
+    "engine": "engine",
+    "log": "log",
+}
+
+
+class EnginePanel(Panel):
+    """Sections of facts; each has its definition in the tooltip."""
+
+    id: ClassVar[str] = "engine"
+    title: ClassVar[str] = "Engine"
+
+    def __init__(self, session: Session, theme: Theme) -> None:
+        super().__init__(session, theme)
+        self.facts = FactList(theme)
+        self.facts.setAccessibleName("Facts about the engine")
+        self._counters = RunCounters()
+        self._next_read_s = 0.0
+        layout = QVBoxLayout(self.body)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self.facts)
+        session.records_appended.connect(self._on_records_appended)
+        session.run_started.connect(self.mark_stale)
+        session.run_finished.connect(self.mark_stale)
+        self._apply_theme()
+
+    def _on_records_appended(self) -> None:
+        if time.monotonic() >= self._next_read_s:
+            self.mark_stale()
+
+    def _why_empty(self) -> tuple[str, str] | None:
+        if self.session.model is None and self.session.death is None:
+            if self.session.state == SessionState.LOADING:
+                return "The model is loading", "What the engine granted is shown here when it is done."
+            return NO_MODEL
+        return None
+
+    def _refresh_body(self) -> None:
+        self._next_read_s = time.monotonic() + READ_INTERVAL_S
+        self.facts.show_sections(self._sections())
+        model = self.session.model
+        if self.session.death is not None:
+            self.set_headline("stopped")
+        elif model is not None:
+            self.set_headline(model.way_back.granted if model.speculation.is_active else "no speculation")
+
+    def _sections(self) -> list[Section]:
+        session = self.session
+        sections = []
+        if session.death is not None:
+            sections.append(death_section(session.death))
+        if session.model is not None:
+            sections.append(context_section(session.model))
+            sections.append(speculation_section(session.model))
+        report = session.run_report
+        if report is not None:
+            sections.append(run_section(report, is_final=True))
+        elif session.trace.n_records > 0:
+            self._counters.update(session.trace)
+            sections.append(run_section(self._counters.report(session.trace), is_final=False))
+        if session.model is not None:
+            sections.append(model_section(session.model))
+        sections.append(meter_section(session.meter, PANEL_TITLES))
+        return sections
+
+    def _apply_theme(self) -> None:
+        self.facts.set_theme(self.theme)

@@ -1,0 +1,160 @@
+"""What the Engine panel tells, in sections: what was loaded and granted, what was counted, what the tool costs. No Qt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from draftscope.base import units
+from draftscope.engine.protocol import CheckpointMode, EngineDied, ModelReport, RunReport
+from draftscope.panels.fact_list import Fact, Section
+from draftscope.session.death import describe_death
+from draftscope.session.meter import Meter
+
+N_TAIL_LINES = 4
+"""Lines of the log shown with the end of an engine."""
+
+_MECHANISMS = {
+    "none": "none",
+    "kv_removal": "removal from the KV cache",
+    "rollback": "native rollback",
+    "cow": "copy on write",
+    "device": "checkpoint in device memory",
+    "host": "checkpoint in host memory",
+}
+
+
+def death_section(death: EngineDied) -> Section:
+    """How the engine process ended."""
+    report = describe_death(death)
+    facts = [Fact("What happened", report.message, tone="bad"), Fact("What is left", report.hint)]
+    if death.log_tail:
+        facts.append(Fact("Last log lines", "\n".join(death.log_tail[-N_TAIL_LINES:])))
+    return Section("The engine has stopped", tuple(facts))
+
+
+def model_section(model: ModelReport) -> Section:
+    """What is loaded."""
+    return Section(
+        "Model",
+        (
+            Fact("File", Path(model.path).name, model.path),
+            Fact("Kind", f"{model.description}, architecture {model.architecture}"),
+            Fact("Size", f"{units.size(model.size_bytes)}, {model.n_params:,} parameters"),
+            Fact("Shape", f"{model.n_layer} layers of width {model.n_embd}, {model.n_vocab:,} tokens in the vocabulary"),
+            Fact(
+                "State",
+                "recurrent, beside a KV cache" if model.is_recurrent else "KV cache only",
+                "Recurrent state cannot simply be cut back, so a rejected draft needs a way back.",
+            ),
+            Fact("Loaded in", units.duration(round(model.load_ms * 1e6))),
+        ),
+    )
+
+
+def context_section(model: ModelReport) -> Section:
+    """What was asked for and granted when the contexts were made."""
+    slots = f"{model.n_slots}"
+    if model.n_slots != model.n_slots_asked:
+        slots = f"{model.n_slots} granted of {model.n_slots_asked} asked for"
+    build = "with this program's patches" if model.is_patched else "unpatched: fewer ways back"
+    return Section(
+        "Contexts",
+        (
+            Fact("Slots", slots, "Conversations that run in parallel.", "warn" if "granted" in slots else ""),
+            Fact("Context", f"{model.n_ctx:,} tokens a slot (trained on {model.n_ctx_train:,})"),
+            Fact("Threads", f"{model.n_threads}"),
+            Fact("Devices", ", ".join(model.devices) or "CPU"),
+            Fact("Engine", f"{model.engine}, {build}"),
+        ),
+    )
+
+
+def speculation_section(model: ModelReport) -> Section:
+    """Whether drafts are made, and the way back after a rejected one."""
+    speculation, back = model.speculation, model.way_back
+    if not speculation.is_active:
+        return Section("Speculation", (Fact("Drafts", f"off: {speculation.reason}", tone="warn"),))
+    layers = "1 MTP layer" if speculation.n_layer_nextn == 1 else f"{speculation.n_layer_nextn} MTP layers"
+    facts = [
+        Fact("Drafts", f"on: up to {speculation.n_draft_max} tokens a round from {layers}"),
+        Fact("Way back asked for", _asked(back.asked), "How the target returns to the last accepted token."),
+        Fact("Way back in use", _MECHANISMS.get(back.granted, back.granted), back.why),
+        Fact("Why", back.why or "as asked for"),
+    ]
+    if back.n_rs_seq_asked:
+        steps = f"{back.n_rs_seq_granted} granted of {back.n_rs_seq_asked} asked for"
+        is_short = back.n_rs_seq_granted < back.n_rs_seq_asked
+        means = "Earlier recurrent states that the target keeps for each slot."
+        facts.append(Fact("Rollback steps", steps, means, "warn" if is_short else ""))
+    if back.bytes_per_slot:
+        facts.append(Fact("State a slot", units.size(back.bytes_per_slot), "Memory that the way back takes in each slot."))
+    return Section("Speculation", tuple(facts))
+
+
+def _asked(mode: CheckpointMode) -> str:
+    return "automatic" if mode == CheckpointMode.AUTO else _MECHANISMS.get(mode.value, mode.value)
+
+
+def run_section(report: RunReport, *, is_final: bool) -> Section:
+    """Counts of the run: the engine's own when it has ended, else those of the records so far."""
+    counts = report.decodes
+    rounds = max(counts.rounds, 1)
+    means = "Counted by the engine." if is_final else "Counted from the records so far; the engine's own counts follow."
+    return Section(
+        "This run",
+        (
+            Fact("Rounds", f"{counts.rounds:,}", means),
+            Fact(
+                "Target decodes",
+                _decodes(counts.target, counts.replay, "replays alone", rounds),
+                "One verifies all slots in each round; a replay of its own comes on top. " + means,
+            ),
+            Fact(
+                "Draft decodes",
+                _decodes(counts.draft, counts.catch_up, "catch-ups alone", rounds),
+                "One for each draft position, over all slots. " + means,
+            ),
+            Fact(
+                "Graph runs a round",
+                f"target {counts.target_graph_runs / rounds:.3g}, draft {counts.draft_graph_runs / rounds:.3g}",
+                "Compute graphs that were run; a decode of uneven slots can need several. " + means,
+            ),
+            Fact("Saves, restores", f"{report.n_saves:,}, {report.n_restores:,}", means),
+            Fact(
+                "Fallbacks",
+                f"{report.n_fallbacks:,}",
+                "Times that another way back was taken, or a slot was prefilled again. " + means,
+                "warn" if report.n_fallbacks else "",
+            ),
+        ),
+    )
+
+
+def _decodes(n: int, n_alone: int, what: str, rounds: int) -> str:
+    alone = f", {n_alone:,} of them {what}" if n_alone else ""
+    return f"{n:,} ({n / rounds:.3g} a round){alone}"
+
+
+def meter_section(meter: Meter, titles: dict[str, str]) -> Section:
+    """What the window itself costs; ``titles`` names the panels by id."""
+    draws = meter.draw_ms
+    drawn = (f"{titles.get(panel, panel)} {draws[panel]:.1f} ms" for panel in sorted(draws) if draws[panel] >= 0.05)
+    return Section(
+        "This tool",
+        (
+            Fact("Records", f"{meter.n_records:,}, {meter.records_per_s:,.0f} in the last second"),
+            Fact(
+                "Dropped records",
+                f"{meter.n_dropped:,}",
+                "Records that the engine could not hand over because the window was too slow.",
+                "bad" if meter.n_dropped else "",
+            ),
+            Fact("Receiving", f"{meter.receive_ms:.2f} ms a frame", "Mean over the last second."),
+            Fact("Drawing", ", ".join(drawn) or "at rest", "Time a frame, by panel; mean over the last second."),
+            Fact(
+                "Share of the time",
+                f"{meter.overhead * 100:.1f} %",
+                "Part of the last second that the window spent receiving and drawing.",
+            ),
+        ),
+    )

@@ -1,0 +1,201 @@
+"""The Output panel: what each slot writes, one card a slot, every token drawn as it came to be."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QCheckBox, QFrame, QGridLayout, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+
+from draftscope.base.theme import Theme
+from draftscope.engine.events import Kind
+from draftscope.engine.protocol import SlotTask
+from draftscope.panels.card_header import Figure
+from draftscope.panels.panel import Panel, why_no_run
+from draftscope.panels.slot_card import SlotCard
+from draftscope.panels.slot_words import slot_words
+from draftscope.panels.token_flow import TokenFlow
+from draftscope.panels.token_legend import TokenLegend
+from draftscope.session.session import Session
+from draftscope.session.state import SessionState
+from draftscope.trace.acceptance import SlotAcceptance
+
+BEST_ASPECT = 1.7
+"""Width of a card divided by its height that reads best; the grid comes as near as it can."""
+
+MIN_CARD_WIDTH = 260
+
+ACCEPTED_MEANS = "Accepted draft tokens divided by drafted tokens, in this slot and run."
+PER_ROUND_MEANS = "Tokens per round: 1 + accepted / rounds, with the target's own token of each round."
+SPEED_MEANS = "Generated tokens per second of this slot since its first token; the prompt is not counted."
+
+
+class OutputPanel(Panel):
+    """Cards of the slots that have a task or records; the grid follows their number and the room."""
+
+    id: ClassVar[str] = "output"
+    title: ClassVar[str] = "Output"
+    surface: ClassVar[str] = "window"
+
+    def __init__(self, session: Session, theme: Theme) -> None:
+        super().__init__(session, theme)
+        self.cards: dict[int, SlotCard] = {}
+        self._n_tokens_seen = 0
+        self._generation = session.trace.generation
+        self._grid_host = QWidget()
+        self._grid = QGridLayout(self._grid_host)
+        self._scroll = QScrollArea()
+        self._legend = TokenLegend(theme)
+        self._rejected = QCheckBox("Show rejected")
+        self._build()
+        self._apply_theme()
+        session.records_appended.connect(self.mark_stale)
+        session.run_started.connect(self._on_run_started)
+        session.run_finished.connect(self.mark_stale)
+        session.view.selected_round_changed.connect(self._on_round_selected)
+        session.view.show_rejected_changed.connect(self._on_show_rejected)
+
+    def _build(self) -> None:
+        self._grid.setContentsMargins(8, 8, 8, 4)
+        self._grid.setSpacing(8)
+        self._scroll.setWidget(self._grid_host)
+        self._scroll.setWidgetResizable(True)
+        self._scroll.setFrameShape(QFrame.Shape.NoFrame)
+        self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self._rejected.setToolTip("Show the draft tokens that the target rejected")
+        self._rejected.setChecked(self.session.view.show_rejected)
+        self._rejected.toggled.connect(self.session.view.set_show_rejected)
+        foot = QHBoxLayout()
+        foot.setContentsMargins(12, 0, 12, 4)
+        foot.addWidget(self._legend)
+        foot.addStretch(1)
+        foot.addWidget(self._rejected)
+        layout = QVBoxLayout(self.body)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addWidget(self._scroll, 1)
+        layout.addLayout(foot)
+
+    def _why_empty(self) -> tuple[str, str] | None:
+        if self.session.tasks:
+            return None
+        return why_no_run(self.session, "the text of every slot, token by token")
+
+    def _refresh_body(self) -> None:
+        if self._generation != self.session.trace.generation:
+            self._on_run_started()
+        self._make_cards()
+        self._take_tokens()
+        words = slot_words(self.session.trace)
+        for slot, card in self.cards.items():
+            card.header.show_figures(words.get(slot, "waiting"), _figures(self.session.acceptance.slot(slot)))
+        total = self.session.acceptance.total()
+        self._legend.show_positions(sum(1 for drafted in total.drafted_at if drafted > 0))
+        self._rejected.setVisible(total.draft_n > 0)
+
+    def _make_cards(self) -> None:
+        wanted = {task.slot for task in self.session.tasks} | set(self.session.trace.slots())
+        if wanted == set(self.cards):
+            return
+        tasks = {task.slot: task for task in self.session.tasks}
+        for slot in sorted(wanted - set(self.cards)):
+            flow = TokenFlow(self.session.pieces)
+            flow.prompt = prompt_text(tasks[slot]) if slot in tasks else ""
+            card = self.cards[slot] = SlotCard(slot, flow, self.theme, self.paint_clock)
+            card.view.set_shows_rejected(self.session.view.show_rejected)
+            card.view.set_selected_round(self.session.view.selected_round)
+            card.view.round_clicked.connect(self.session.view.select_round)
+        for slot in set(self.cards) - wanted:
+            self._discard(self.cards.pop(slot))
+        self._arrange()
+
+    def _take_tokens(self) -> None:
+        tokens = self.session.trace.kind(Kind.TOKEN)
+        new = tokens[self._n_tokens_seen :]
+        self._n_tokens_seen = len(tokens)
+        model = self.session.model
+        is_running = self.session.state in (SessionState.RUNNING, SessionState.STOPPING)
+        has_pieces = is_running and (model is None or model.has_tokenizer)
+        for slot, card in self.cards.items():
+            card.view.flow.append(new[new["slot"] == slot], has_pieces=has_pieces)
+            card.view.sync()
+
+    def _on_run_started(self) -> None:
+        for card in self.cards.values():
+            self._discard(card)
+        self.cards.clear()
+        self._n_tokens_seen = 0
+        self._generation = self.session.trace.generation
+        self.mark_stale()
+
+    def _discard(self, card: SlotCard) -> None:
+        self._grid.removeWidget(card)
+        card.hide()
+        card.deleteLater()
+
+    def _arrange(self) -> None:
+        area = self._scroll.viewport().size()
+        columns = grid_columns(len(self.cards), area.width(), area.height())
+        for rank, slot in enumerate(sorted(self.cards)):
+            self._grid.addWidget(self.cards[slot], rank // columns, rank % columns)
+        n_rows = -(-len(self.cards) // columns)
+        for line in range(max(self._grid.columnCount(), columns)):
+            self._grid.setColumnStretch(line, 1 if line < columns else 0)
+        for line in range(max(self._grid.rowCount(), n_rows)):
+            self._grid.setRowStretch(line, 1 if line < n_rows else 0)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        """Arrange the cards for the new room."""
+        super().resizeEvent(event)
+        if self.cards:
+            self._arrange()
+
+    def _on_round_selected(self) -> None:
+        for card in self.cards.values():
+            card.view.set_selected_round(self.session.view.selected_round)
+
+    def _on_show_rejected(self) -> None:
+        shows = self.session.view.show_rejected
+        self._rejected.setChecked(shows)
+        for card in self.cards.values():
+            card.view.set_shows_rejected(shows)
+
+    def _apply_theme(self) -> None:
+        self._grid_host.setStyleSheet("background: transparent;")
+        self._scroll.setStyleSheet("QScrollArea { background: transparent; }")
+        self._legend.set_theme(self.theme)
+        for card in self.cards.values():
+            card.set_theme(self.theme)
+
+
+def grid_columns(n_cards: int, width: int, height: int) -> int:
+    """Columns that bring ``n_cards`` nearest to the best shape of a card within this room; 1 at least."""
+
+    def badness(columns: int) -> float:
+        rows = -(-n_cards // columns)
+        aspect = (width / columns) / max(height / rows, 1)
+        n_unused = columns * rows - n_cards
+        return abs(math.log(max(aspect, 1e-6) / BEST_ASPECT)) + 0.3 * n_unused
+
+    possible = [n for n in range(1, max(n_cards, 1) + 1) if n == 1 or width / n >= MIN_CARD_WIDTH]
+    return min(possible, key=badness)
+
+
+def prompt_text(task: SlotTask) -> str:
+    """What a slot starts from, as a person would read it; '' for a prompt of token ids."""
+    prompt = task.prompt
+    if prompt.messages:
+        return "".join(f"{message.role}: {message.content}\n" for message in prompt.messages)
+    return prompt.text
+
+
+def _figures(acceptance: SlotAcceptance) -> tuple[Figure, ...]:
+    figures = []
+    if acceptance.draft_n > 0:
+        figures.append(Figure(f"{acceptance.rate * 100:.3g} %", "accepted", ACCEPTED_MEANS))
+        figures.append(Figure(f"{acceptance.mean_accepted_length:.2f}", "per round", PER_ROUND_MEANS))
+    if not math.isnan(acceptance.tokens_per_second):
+        figures.append(Figure(f"{acceptance.tokens_per_second:.3g}", "tok/s", SPEED_MEANS))
+    return tuple(figures)

@@ -1,0 +1,128 @@
+"""What every panel is: a widget that knows when it is out of date and is drawn by the window's one clock."""
+
+from __future__ import annotations
+
+import time
+from typing import ClassVar
+
+from PySide6.QtCore import Signal
+from PySide6.QtGui import QColor, QPalette
+from PySide6.QtWidgets import QStackedLayout, QWidget
+
+from draftscope.base.theme import Theme
+from draftscope.panels.empty_state import EmptyState
+from draftscope.panels.paint_clock import PaintClock
+from draftscope.session.session import Session
+from draftscope.session.state import SessionState
+
+
+class Panel(QWidget):
+    """A view of the session. Subclasses build ``self.body`` and say what fills it.
+
+    The window calls ``refresh`` when the panel is visible and stale; nothing is drawn or derived at other times. A
+    subclass implements ``_refresh_body`` and ``_apply_theme``, and ``_why_empty`` for the time when there is nothing.
+    """
+
+    id: ClassVar[str]
+    title: ClassVar[str]
+    surface: ClassVar[str] = "panel"
+    """Name of the theme's surface that the panel lies on."""
+
+    headline_changed = Signal(str)
+    """The figure that the dock shows beside the panel's title; '' for none."""
+
+    def __init__(self, session: Session, theme: Theme) -> None:
+        super().__init__()
+        self.session = session
+        self.theme = theme
+        self.headline = ""
+        self._is_stale = True
+        self.setObjectName(f"panel_{self.id}")
+        self.setAccessibleName(self.title)
+        self.paint_clock = PaintClock()
+        self.body = QWidget(self)
+        self.setAutoFillBackground(True)
+        self.empty = EmptyState(theme, self)
+        self._stack = QStackedLayout(self)
+        self._stack.setContentsMargins(0, 0, 0, 0)
+        self._stack.addWidget(self.empty)
+        self._stack.addWidget(self.body)
+        self._fill_background()
+        session.state_changed.connect(self.mark_stale)
+        session.model_changed.connect(self.mark_stale)
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether something that the panel shows has changed since it was last refreshed."""
+        return self._is_stale
+
+    def mark_stale(self, *_: object) -> None:
+        """Note that something changed; the next tick of the clock draws it if the panel can be seen."""
+        self._is_stale = True
+
+    def refresh(self) -> None:
+        """Bring the panel up to date. Cheap when little has changed.
+
+        The time taken goes into the session's meter, with that of the paintings since the last refresh.
+        """
+        started = time.perf_counter_ns()
+        self._is_stale = False
+        reason = self._why_empty()
+        if reason is not None:
+            self.empty.explain(*reason)
+            self.set_headline("")
+        else:
+            self._refresh_body()
+        self._stack.setCurrentWidget(self.empty if reason is not None else self.body)
+        spent = time.perf_counter_ns() - started + self.paint_clock.take_ns()
+        self.session.meter.add_draw(self.id, spent)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Take the colours of another theme, at once."""
+        self.theme = theme
+        self.empty.set_theme(theme)
+        self._fill_background()
+        self._apply_theme()
+        self.mark_stale()
+        self.update()
+
+    def _fill_background(self) -> None:
+        palette = self.palette()
+        palette.setColor(QPalette.ColorRole.Window, QColor(getattr(self.theme, self.surface)))
+        self.setPalette(palette)
+
+    def set_headline(self, text: str) -> None:
+        """Announce the panel's figure when it differs from the last one."""
+        if text != self.headline:
+            self.headline = text
+            self.headline_changed.emit(text)
+
+    def _why_empty(self) -> tuple[str, str] | None:
+        """Title and explanation when there is nothing to show, else None."""
+        raise NotImplementedError
+
+    def _refresh_body(self) -> None:
+        raise NotImplementedError
+
+    def _apply_theme(self) -> None:
+        raise NotImplementedError
+
+
+NO_MODEL = ("No model is loaded", "Open a GGUF file, or run the demo to see one at work.")
+
+
+def why_no_run(session: Session, would_show: str) -> tuple[str, str] | None:
+    """Why no run has left anything to show yet, or None when one has; ``would_show`` ends 'Press Run to see ...'."""
+    if session.trace.n_records > 0:
+        return None
+    match session.state:
+        case SessionState.NO_MODEL:
+            return NO_MODEL
+        case SessionState.LOADING:
+            return "The model is loading", f"Press Run afterwards to see {would_show}."
+        case SessionState.ENGINE_DIED:
+            return "The engine has stopped", "It left no records. Start it again, then run."
+        case SessionState.RUNNING | SessionState.STOPPING:
+            return "The run has begun", "The first records are on their way."
+        case _:
+            return "Nothing has run yet", f"Press Run to see {would_show}."

@@ -1,0 +1,87 @@
+"""The card of one slot: its header over its text."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QRectF, Qt
+from PySide6.QtGui import QColor, QContextMenuEvent, QPainter, QPaintEvent, QPen, QResizeEvent
+from PySide6.QtWidgets import QMenu, QPushButton, QVBoxLayout, QWidget
+
+from draftscope.base.theme import Theme
+from draftscope.panels.card_header import CardHeader
+from draftscope.panels.paint_clock import PaintClock
+from draftscope.panels.small_button import small_button_style
+from draftscope.panels.token_flow import TokenFlow
+from draftscope.panels.token_view import TokenView
+
+RADIUS = 6
+
+
+class SlotCard(QWidget):
+    """Header and token view on one rounded surface; a button leads back to the end when the reader scrolled up."""
+
+    def __init__(self, slot: int, flow: TokenFlow, theme: Theme, clock: PaintClock) -> None:
+        super().__init__()
+        self.slot = slot
+        self._theme = theme
+        self.header = CardHeader(slot, theme, self)
+        self.view = TokenView(flow, theme, clock)
+        self.view.setAccessibleName(f"Text of slot {slot}")
+        self.view.setWhatsThis("Left and right arrow keys select the round before and after; Ctrl+C copies the text.")
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(2, 4, 2, 4)
+        layout.setSpacing(0)
+        layout.addWidget(self.header)
+        layout.addWidget(self.view, 1)
+        self.setMinimumSize(240, 120)
+        self._latest = QPushButton("Go to the latest", self)
+        self._latest.setCursor(Qt.CursorShape.PointingHandCursor)
+        self._latest.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self._latest.setToolTip("Follow the text as it comes (End)")
+        self._latest.clicked.connect(self.view.follow)
+        self.view.verticalScrollBar().valueChanged.connect(self._show_button)
+        self.view.verticalScrollBar().rangeChanged.connect(self._show_button)
+        self._show_button()
+        self.set_theme(theme)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Take the colours of a theme."""
+        self._theme = theme
+        self.header.set_theme(theme)
+        self.view.set_theme(theme)
+        self._latest.setStyleSheet(small_button_style(theme))
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
+        """The surface and its border, in the accent colour while the text has the keyboard."""
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        border = self._theme.accent if self.view.hasFocus() else self._theme.line
+        painter.setPen(QPen(QColor(border), 1))
+        painter.setBrush(QColor(self._theme.panel))
+        painter.drawRoundedRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), RADIUS, RADIUS)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        """Keep the button in its corner."""
+        super().resizeEvent(event)
+        self._place_button()
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:  # noqa: N802
+        """Offer to copy the text."""
+        menu = QMenu(self)
+        copy = menu.addAction(f"Copy the text of slot {self.slot}")
+        copy.setEnabled(len(self.view.flow) > 0)
+        copy.triggered.connect(self.view.copy_text)
+        menu.exec(event.globalPos())
+        menu.deleteLater()
+
+    def _show_button(self, *_: int) -> None:
+        bar = self.view.verticalScrollBar()
+        self._latest.setVisible(bar.value() < bar.maximum() and not self.view.is_following)
+        self._place_button()
+
+    def _place_button(self) -> None:
+        size = self._latest.sizeHint()
+        bar = self.view.verticalScrollBar()
+        right = self.width() - 12 - (bar.width() if bar.isVisible() else 0)
+        self._latest.setGeometry(right - size.width(), self.height() - 10 - size.height(), size.width(), size.height())
+        self._latest.raise_()

@@ -1,0 +1,38 @@
+"""What a slot is doing and why it ended, in words. No Qt."""
+
+from __future__ import annotations
+
+from draftscope.engine.events import Kind, SlotState, StopReason
+from draftscope.trace.store import TraceStore
+
+_STATES = {
+    SlotState.IDLE: "waiting",
+    SlotState.PROMPT: "reading the prompt",
+    SlotState.GENERATING: "generating",
+    SlotState.DONE: "done",
+}
+
+_REASONS = {
+    StopReason.END_OF_GENERATION: "done: end of text",
+    StopReason.MAX_TOKENS: "done: token limit",
+    StopReason.STOP_STRING: "done: stop string",
+    StopReason.CANCELLED: "stopped",
+    StopReason.CONTEXT_FULL: "ended: context full",
+    StopReason.FAILED: "failed",
+}
+
+
+def state_word(state: SlotState, reason: StopReason) -> str:
+    """A slot's state, and for one that is done the reason."""
+    if state == SlotState.DONE:
+        return _REASONS.get(reason, _STATES[state])
+    return _STATES[state]
+
+
+def slot_words(store: TraceStore) -> dict[int, str]:
+    """The present state of every slot that the store has records of, in words."""
+    records = store.kind(Kind.SLOT)
+    words: dict[int, str] = {}
+    for record in records:
+        words[int(record["slot"])] = state_word(SlotState(int(record["code"])), StopReason(int(record["n"])))
+    return words

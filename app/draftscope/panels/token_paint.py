@@ -1,0 +1,117 @@
+"""Paints lines of a token view."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from PySide6.QtCore import QPointF, QRectF
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen
+
+from draftscope.base.theme import Theme, readable
+from draftscope.engine.events import Origin
+from draftscope.panels.fonts import fixed_font
+from draftscope.panels.token_flow import TokenFlow
+from draftscope.panels.token_layout import Fragment
+
+REJECTED_SCALE = 0.85
+LINE_SPACING = 1.45
+PROMPT = -1
+"""Index of the prompt among the fragments; it stands before the first token."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenMetrics:
+    """Sizes in pixels of a cell of the grid and of a line."""
+
+    cell: float
+    line: int
+    ascent: float
+    descent: float
+
+
+class TokenPainter:
+    """Holds pens, brushes and fonts of a theme; draws one line at a time.
+
+    How a token came is told by colour and form: accepted ones have a wash that deepens with the draft position and an
+    underline each, rejected ones are small and struck.
+    """
+
+    def __init__(self, theme: Theme) -> None:
+        self.font: QFont = fixed_font()
+        self._small_font = fixed_font(REJECTED_SCALE)
+        metrics = QFontMetricsF(self.font)
+        line = round(metrics.height() * LINE_SPACING)
+        self.metrics = TokenMetrics(metrics.horizontalAdvance("0"), line, metrics.ascent(), metrics.descent())
+        self.selected_round: int | None = None
+        self.hovered_token: int | None = None
+        self.set_theme(theme)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Take the colours of a theme."""
+        self.background = QColor(theme.panel)
+        self._washes = [QColor(theme.accepted_wash(position)) for position in range(1, 9)]
+        self._text = QPen(QColor(theme.text))
+        self._dim = QPen(QColor(theme.dim))
+        self._bad = QPen(QColor(theme.bad))
+        self._bad_selected = QPen(QColor(readable(theme.bad, theme.selection_wash, theme.text)))
+        self._underline = QPen(QColor(theme.ok), 1.0)
+        self._selection = QColor(theme.selection_wash)
+        self._outline = QColor(theme.accent)
+        self._hover = QPen(QColor(theme.dim), 1.0)
+
+    def draw_line(self, painter: QPainter, flow: TokenFlow, line: list[Fragment], left: float, top: float) -> None:
+        """Draw the fragments of a line whose box begins at ``left``, ``top``."""
+        previous = PROMPT
+        for part in line:
+            if part.token == PROMPT:
+                self._draw_text(painter, part, left, top, self._dim, self.font)
+            else:
+                self._draw_token(painter, flow, part, left, top, begins=part.token != previous)
+            previous = part.token
+
+    def _draw_token(
+        self, painter: QPainter, flow: TokenFlow, part: Fragment, left: float, top: float, *, begins: bool
+    ) -> None:
+        origin = flow.origins[part.token]
+        is_selected = self.selected_round is not None and flow.rounds[part.token] == self.selected_round
+        box = self._box(part, left, top)
+        if is_selected:
+            painter.fillRect(box, self._selection)
+        elif origin == Origin.ACCEPTED:
+            painter.fillRect(box, self._washes[min(flow.draft_position(part.token), len(self._washes)) - 1])
+        if origin == Origin.REJECTED:
+            pen = self._bad_selected if is_selected else self._bad
+            self._draw_text(painter, part, left, top, pen, self._small_font)
+            middle = round(top + self._baseline() - self.metrics.ascent * REJECTED_SCALE * 0.32) + 0.5
+            if not part.text.isspace():
+                painter.drawLine(QPointF(box.left(), middle), QPointF(box.right(), middle))
+        elif part.text:
+            self._draw_text(painter, part, left, top, self._text, self.font)
+        if origin == Origin.ACCEPTED:
+            painter.setPen(self._underline)
+            bottom = box.bottom() - 0.5
+            # A gap of two pixels where a token begins keeps neighbours apart.
+            painter.drawLine(QPointF(box.left() + (2 if begins else 0), bottom), QPointF(box.right(), bottom))
+        if is_selected:
+            painter.fillRect(QRectF(box.left(), box.bottom() - 2, box.width(), 2), self._outline)
+        if part.token == self.hovered_token:
+            painter.setPen(self._hover)
+            painter.drawRect(box.adjusted(0.5, 0.5, -0.5, -0.5))
+
+    def _draw_text(
+        self, painter: QPainter, part: Fragment, left: float, top: float, pen: QPen, font: QFont
+    ) -> None:
+        painter.setPen(pen)
+        painter.setFont(font)
+        painter.drawText(QPointF(left + part.x * self.metrics.cell, top + self._baseline()), part.text)
+
+    def _baseline(self) -> float:
+        """From the top of a line to the base of its letters."""
+        height = self.metrics.ascent + self.metrics.descent
+        return round((self.metrics.line - height) / 2 + self.metrics.ascent)
+
+    def _box(self, part: Fragment, left: float, top: float) -> QRectF:
+        x0 = round(left + part.x * self.metrics.cell)
+        x1 = round(left + (part.x + part.width) * self.metrics.cell)
+        margin = 2
+        return QRectF(x0, top + margin, x1 - x0, self.metrics.line - 2 * margin)

@@ -1,0 +1,272 @@
+"""The text of one slot, painted token by token: scrolls, wraps, follows the end, and knows what the pointer is on."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QEvent, QPoint, QRect, Qt, Signal
+from PySide6.QtGui import (
+    QFocusEvent,
+    QGuiApplication,
+    QHelpEvent,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QResizeEvent,
+)
+from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QToolTip
+
+from draftscope.base.theme import Theme
+from draftscope.engine.events import Origin
+from draftscope.panels.paint_clock import PaintClock
+from draftscope.panels.token_flow import TokenFlow
+from draftscope.panels.token_layout import TokenLayout
+from draftscope.panels.token_paint import PROMPT, REJECTED_SCALE, TokenPainter
+from draftscope.panels.token_tip import token_tip
+
+MARGIN = 12
+"""Pixels between the text and the edges."""
+
+ACCESSIBLE_TAIL = 400
+"""Characters at the end of the text that a screen reader is told."""
+
+
+class TokenView(QAbstractScrollArea):
+    """Paints only lines in view, and lays out only new tokens; the whole only when its width or the filter changes."""
+
+    round_clicked = Signal(int)
+    """A token of this round was clicked, or reached by keyboard."""
+
+    def __init__(self, flow: TokenFlow, theme: Theme, clock: PaintClock) -> None:
+        super().__init__()
+        self._clock = clock
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.viewport().setMouseTracking(True)
+        self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
+        self.flow = flow
+        self.shows_rejected = True
+        self.is_following = True
+        self._painter = TokenPainter(theme)
+        self._layout = TokenLayout(80)
+        self._n_laid_out = 0
+        self._is_setting_range = False
+        self.verticalScrollBar().valueChanged.connect(self._on_scrolled)
+        self._lay_out_all()
+
+    # ---- what it shows
+
+    def set_flow(self, flow: TokenFlow) -> None:
+        """Show another flow from its start."""
+        self.flow = flow
+        self.is_following = True
+        self._painter.hovered_token = None
+        self._lay_out_all()
+
+    def sync(self) -> None:
+        """Lay out the tokens that came since the last call, and repaint what they changed."""
+        if self._n_laid_out < len(self.flow):
+            first = self._lay_out_new()
+            self._update_lines(first, len(self._layout.lines))
+            self._set_range()
+
+    def set_shows_rejected(self, shows: bool) -> None:
+        """Show or hide rejected draft tokens."""
+        if shows != self.shows_rejected:
+            self.shows_rejected = shows
+            self._lay_out_all()
+
+    def set_selected_round(self, selected: int | None) -> None:
+        """Mark the tokens of a round, and bring them into view unless some are."""
+        if selected == self._painter.selected_round:
+            return
+        self._painter.selected_round = selected
+        self.viewport().update()
+        lines = self._lines_of_round(selected) if selected is not None else None
+        if lines is not None and not self.hasFocus():
+            self._reveal(lines)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Take the colours of a theme."""
+        self._painter.set_theme(theme)
+        self.viewport().update()
+
+    # ---- layout
+
+    @property
+    def n_lines(self) -> int:
+        """Lines of text at the present width."""
+        return len(self._layout.lines)
+
+    def _lay_out_all(self) -> None:
+        width = self.viewport().width() - 2 * MARGIN
+        self._layout = TokenLayout(int(width / self._painter.metrics.cell))
+        self._n_laid_out = 0
+        if self.flow.prompt:
+            self._layout.append(PROMPT, self.flow.prompt)
+        self._lay_out_new()
+        self._set_range()
+        self.viewport().update()
+
+    def _lay_out_new(self) -> int:
+        first = len(self._layout.lines) - 1
+        for index in range(self._n_laid_out, len(self.flow)):
+            text = self.flow.texts[index]
+            if self.flow.origins[index] != Origin.REJECTED:
+                first = min(first, self._layout.append(index, text))
+            elif self.shows_rejected:
+                visible = text.replace("\n", "\\n").replace("\t", "\\t")
+                first = min(first, self._layout.append(index, visible, REJECTED_SCALE))
+        self._n_laid_out = len(self.flow)
+        return first
+
+    def _set_range(self) -> None:
+        bar = self.verticalScrollBar()
+        height = len(self._layout.lines) * self._painter.metrics.line + 2 * MARGIN
+        self._is_setting_range = True
+        bar.setPageStep(self.viewport().height())
+        bar.setSingleStep(self._painter.metrics.line)
+        bar.setRange(0, max(height - self.viewport().height(), 0))
+        if self.is_following:
+            bar.setValue(bar.maximum())
+        self._is_setting_range = False
+
+    def _on_scrolled(self, value: int) -> None:
+        if not self._is_setting_range:
+            self.is_following = value >= self.verticalScrollBar().maximum()
+
+    def _lines_of_round(self, selected: int) -> tuple[int, int] | None:
+        tokens = [i for i, number in enumerate(self.flow.rounds) if number == selected]
+        lines = [line for i in tokens if (line := self._layout.line_of(i)) is not None]
+        return (min(lines), max(lines)) if lines else None
+
+    def _reveal(self, lines: tuple[int, int]) -> None:
+        top, bottom = (line * self._painter.metrics.line for line in (lines[0], lines[1] + 1))
+        bar = self.verticalScrollBar()
+        if top < bar.value() or bottom > bar.value() + self.viewport().height():
+            bar.setValue(top - self.viewport().height() // 3)
+
+    # ---- painting
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
+        """Paint the lines that meet the area to repaint."""
+        with self._clock:
+            self._paint(event)
+
+    def _paint(self, event: QPaintEvent) -> None:
+        painter = QPainter(self.viewport())
+        painter.fillRect(event.rect(), self._painter.background)
+        height = self._painter.metrics.line
+        top = MARGIN - self.verticalScrollBar().value()
+        first = max((event.rect().top() - top) // height, 0)
+        last = min((event.rect().bottom() - top) // height, len(self._layout.lines) - 1)
+        for index in range(first, last + 1):
+            line = self._layout.lines[index]
+            self._painter.draw_line(painter, self.flow, line, MARGIN, top + index * height)
+
+    def scrollContentsBy(self, dx: int, dy: int) -> None:  # noqa: N802
+        """Move what is painted already; only the strip that appears is painted again."""
+        self.viewport().scroll(dx, dy)
+
+    def _update_lines(self, first: int, end: int) -> None:
+        height = self._painter.metrics.line
+        top = MARGIN - self.verticalScrollBar().value() + first * height
+        self.viewport().update(QRect(0, top, self.viewport().width(), (end - first) * height))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        """Wrap again when the number of columns changed."""
+        super().resizeEvent(event)
+        columns = int((self.viewport().width() - 2 * MARGIN) / self._painter.metrics.cell)
+        if max(columns, 8) != self._layout.n_columns:
+            self._lay_out_all()
+        else:
+            self._set_range()
+
+    # ---- pointer
+
+    def token_at(self, point: QPoint) -> int | None:
+        """The token under a point of the viewport, else None; the prompt is no token."""
+        line = (point.y() - MARGIN + self.verticalScrollBar().value()) // self._painter.metrics.line
+        token = self._layout.token_at(line, (point.x() - MARGIN) / self._painter.metrics.cell)
+        return None if token == PROMPT else token
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:  # noqa: N802
+        """Outline the token under the pointer."""
+        self._hover(self.token_at(event.position().toPoint()))
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802
+        """Select the round of the token that is clicked."""
+        token = self.token_at(event.position().toPoint())
+        if event.button() == Qt.MouseButton.LeftButton and token is not None:
+            self.round_clicked.emit(self.flow.rounds[token])
+        super().mousePressEvent(event)
+
+    def viewportEvent(self, event: QEvent) -> bool:  # noqa: N802
+        """Show what is known of the token under the pointer."""
+        if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
+            token = self.token_at(event.pos())
+            if token is None:
+                QToolTip.hideText()
+            else:
+                QToolTip.showText(event.globalPos(), token_tip(self.flow.facts(token)), self.viewport())
+            return True
+        if event.type() == QEvent.Type.Leave:
+            self._hover(None)
+        return super().viewportEvent(event)
+
+    def _hover(self, token: int | None) -> None:
+        before = self._painter.hovered_token
+        if token != before:
+            self._painter.hovered_token = token
+            shape = Qt.CursorShape.ArrowCursor if token is None else Qt.CursorShape.PointingHandCursor
+            self.viewport().setCursor(shape)
+            for line in (self._layout.line_of(index) for index in (before, token) if index is not None):
+                if line is not None:
+                    self._update_lines(line, line + 3)
+
+    # ---- keyboard
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+        """Left and right go to the round before and after; Home and End to the ends; copy copies the slot's text."""
+        match event.key():
+            case Qt.Key.Key_Left:
+                self._select_next_round(-1)
+            case Qt.Key.Key_Right:
+                self._select_next_round(1)
+            case Qt.Key.Key_Home:
+                self.verticalScrollBar().setValue(0)
+            case Qt.Key.Key_End:
+                self.follow()
+            case Qt.Key.Key_C if event.modifiers() & Qt.KeyboardModifier.ControlModifier:
+                self.copy_text()
+            case _:
+                super().keyPressEvent(event)
+
+    def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802
+        """Tell a screen reader how the text ends."""
+        self.setAccessibleDescription(self.flow.kept_text()[-ACCESSIBLE_TAIL:])
+        self.viewport().update()
+        super().focusInEvent(event)
+
+    def follow(self) -> None:
+        """Go to the end and stay there while tokens come."""
+        self.is_following = True
+        self._set_range()
+
+    def copy_text(self) -> None:
+        """Put the slot's text on the clipboard, without what was rejected."""
+        QGuiApplication.clipboard().setText(self.flow.kept_text())
+
+    def _select_next_round(self, step: int) -> None:
+        rounds = sorted({number for number in self.flow.rounds if number >= 0})
+        if not rounds:
+            return
+        selected = self._painter.selected_round
+        if selected not in rounds:
+            target = rounds[-1 if step < 0 else 0]
+        else:
+            target = rounds[min(max(rounds.index(selected) + step, 0), len(rounds) - 1)]
+        self.round_clicked.emit(target)
+        lines = self._lines_of_round(target)
+        if lines is not None:
+            self._reveal(lines)

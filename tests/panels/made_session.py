@@ -1,0 +1,112 @@
+"""A session that tests put into any state by hand: the public face of ``session.Session`` without an engine."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QObject, Signal
+
+from draftscope.engine.events import Records
+from draftscope.engine.protocol import (
+    CheckpointMode,
+    ContextSettings,
+    EngineDied,
+    ModelReport,
+    Prompt,
+    SlotTask,
+    Speculation,
+    WayBack,
+)
+from draftscope.session.log_book import LogBook
+from draftscope.session.meter import Meter
+from draftscope.session.run_record import RunRecord
+from draftscope.session.run_request import RunRequest
+from draftscope.session.state import SessionState
+from draftscope.session.view_state import ViewState
+from tests.panels.made_run import PIECES, RunMaker
+
+class MadeSession(QObject):
+    """What panels read of a session, writable."""
+
+    state_changed = Signal()
+    model_changed = Signal()
+    records_appended = Signal()
+    run_started = Signal()
+    run_finished = Signal()
+    log_appended = Signal()
+    failed = Signal(object)
+    progress_changed = Signal(float, str)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.view = ViewState(self)
+        self.meter = Meter()
+        self.log = LogBook()
+        self.state = SessionState.NO_MODEL
+        self.model: ModelReport | None = None
+        self.death: EngineDied | None = None
+        self._record = RunRecord()
+        self.trace = self._record.trace
+        self.pieces = self._record.pieces
+        self.acceptance = self._record.acceptance
+
+    @property
+    def tasks(self) -> tuple[SlotTask, ...]:
+        """Tasks of the run."""
+        return self._record.tasks
+
+    @property
+    def run_report(self) -> object:
+        """The engine's counts when the run has ended."""
+        return self._record.report
+
+    def take_model(self, model: ModelReport) -> None:
+        """A model was loaded."""
+        self.model = model
+        self.state = SessionState.READY
+        self.model_changed.emit()
+        self.state_changed.emit()
+
+    def begin_run(self, n_slots: int) -> None:
+        """A run of as many slots begins."""
+        assert self.model is not None
+        tasks = tuple(SlotTask(slot, Prompt(text="Read the file.")) for slot in range(n_slots))
+        self._record.begin(self.model, RunRequest(ContextSettings(n_slots=n_slots), tasks), tasks)
+        self.pieces.add(PIECES)
+        self.state = SessionState.RUNNING
+        self.state_changed.emit()
+        self.run_started.emit()
+
+    def receive(self, records: Records) -> None:
+        """Records came."""
+        self._record.append(records)
+        self.meter.add_receive(len(records), 100_000)
+        self.records_appended.emit()
+
+    def end_run(self) -> None:
+        """The run has ended."""
+        self.state = SessionState.READY
+        self.state_changed.emit()
+        self.run_finished.emit()
+
+
+def made_model(*, reason: str = "", n_slots: int = 4, n_slots_asked: int = 4) -> ModelReport:
+    """A report of a model; ``reason`` says why it does not speculate."""
+    return ModelReport(
+        path="/models/tiny.gguf", description="qwen35 0.02B Q8_0", architecture="qwen35", size_bytes=21 * 2**20,
+        n_params=20_000_000, n_layer=9, n_embd=256, n_vocab=8192, n_ctx_train=4096, has_tokenizer=True,
+        has_chat_template=False, is_recurrent=True, n_slots_asked=n_slots_asked, n_slots=n_slots, n_ctx=2048,
+        n_threads=2, devices=(), speculation=Speculation(not reason, 1, 3, reason),
+        way_back=WayBack(CheckpointMode.AUTO, "rollback", 3, 3, "granted as asked", 4 * 2**20),
+        engine="llama.cpp b7000", is_patched=True, load_ms=213.0,
+    )
+
+
+def running_session(n_slots: int = 4, n_rounds: int = 30) -> tuple[MadeSession, RunMaker]:
+    """A session in the middle of a run, and what makes more records for it."""
+    session = MadeSession()
+    session.take_model(made_model(n_slots=n_slots))
+    session.begin_run(n_slots)
+    maker = RunMaker(n_slots=n_slots)
+    maker.prompt()
+    maker.rounds(n_rounds)
+    session.receive(maker.records())
+    return session, maker
