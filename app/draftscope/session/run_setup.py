@@ -1,0 +1,138 @@
+"""What the next run would be: prompts, contexts and sampling as the controls of the window show them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+
+from PySide6.QtCore import QObject, Signal
+
+from draftscope.engine.protocol import (
+    CheckpointMode,
+    ContextSettings,
+    Prompt,
+    ProtocolError,
+    SamplingSettings,
+    SlotTask,
+    as_plain,
+    build,
+)
+from draftscope.session.run_request import RunRequest
+from draftscope.session.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class SetupValues:
+    """Values of a setup. ``prompts``: one a slot; slots beyond them repeat them in turn."""
+
+    context: ContextSettings
+    sampling: SamplingSettings
+    max_tokens: int
+    stop: tuple[str, ...]
+    ignore_eos: bool
+    prompts: tuple[Prompt, ...]
+
+
+class RunSetup(QObject):
+    """The setup that the controls edit. ``change`` keeps it in the settings; ``show_request`` (a demo) does not."""
+
+    changed = Signal()
+
+    def __init__(self, settings: Settings, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._settings = settings
+        self._values = from_settings(settings)
+
+    @property
+    def values(self) -> SetupValues:
+        """The present values."""
+        return self._values
+
+    def change(self, values: SetupValues) -> None:
+        """Take these values and keep them for the next start."""
+        if values != self._values:
+            self._values = values
+            _to_settings(values, self._settings)
+            self.changed.emit()
+
+    def change_context(self, **fields: int | CheckpointMode) -> None:
+        """Change some fields of the contexts."""
+        self.change(replace(self._values, context=replace(self._values.context, **fields)))  # type: ignore[arg-type]
+
+    def change_sampling(self, **fields: int | float) -> None:
+        """Change some fields of the sampling."""
+        self.change(replace(self._values, sampling=replace(self._values.sampling, **fields)))  # type: ignore[arg-type]
+
+    def show_request(self, request: RunRequest) -> None:
+        """Take the values of a request, so that the controls tell the truth about it and can repeat it."""
+        first = request.tasks[0]
+        self._values = SetupValues(
+            request.context,
+            first.sampling,
+            first.max_tokens,
+            first.stop,
+            first.ignore_eos,
+            tuple(task.prompt for task in request.tasks),
+        )
+        self.changed.emit()
+
+    def request(self) -> RunRequest:
+        """The run that the values ask for. Slots without a prompt get none; all share the sampling."""
+        v = self._values
+        prompts = [v.prompts[slot % len(v.prompts)] for slot in range(v.context.n_slots)] if v.prompts else []
+        tasks = tuple(
+            SlotTask(slot, prompt, v.sampling, v.max_tokens, v.stop, v.ignore_eos)
+            for slot, prompt in enumerate(prompts)
+            if not is_empty(prompt)
+        )
+        return RunRequest(v.context, tasks)
+
+
+def is_empty(prompt: Prompt) -> bool:
+    """Whether there is nothing to start from."""
+    return not (prompt.text or prompt.tokens or any(message.content for message in prompt.messages))
+
+
+def from_settings(settings: Settings) -> SetupValues:
+    """The setup that the settings hold; prompts that cannot be read are none."""
+    try:
+        kept = json.loads(settings.text("run/prompts") or "[]")
+        prompts = tuple(build(Prompt, fields) for fields in kept)
+    except (ValueError, TypeError, ProtocolError):
+        prompts = ()
+    return SetupValues(
+        ContextSettings(
+            n_slots=settings.whole("context/n_slots"),
+            n_ctx=settings.whole("context/n_ctx"),
+            n_draft_max=settings.whole("context/n_draft_max"),
+            use_mtp=settings.whole("context/n_draft_max") > 0,
+            checkpoint=CheckpointMode(settings.text("context/checkpoint")),
+            n_threads=settings.whole("context/n_threads"),
+        ),
+        SamplingSettings(
+            temperature=settings.number("sampling/temperature"),
+            top_k=settings.whole("sampling/top_k"),
+            top_p=settings.number("sampling/top_p"),
+            min_p=settings.number("sampling/min_p"),
+            repeat_penalty=settings.number("sampling/repeat_penalty"),
+            repeat_last_n=settings.whole("sampling/repeat_last_n"),
+            presence_penalty=settings.number("sampling/presence_penalty"),
+            seed=settings.whole("sampling/seed"),
+        ),
+        settings.whole("run/max_tokens"),
+        tuple(line for line in settings.text("run/stop").split("\n") if line),
+        settings.flag("run/ignore_eos"),
+        prompts,
+    )
+
+
+def _to_settings(values: SetupValues, settings: Settings) -> None:
+    for name in ("n_slots", "n_ctx", "n_draft_max", "n_threads"):
+        settings.set(f"context/{name}", getattr(values.context, name))
+    settings.set("context/checkpoint", values.context.checkpoint.value)
+    for name, value in as_plain(values.sampling).items():
+        settings.set(f"sampling/{name}", value)
+    settings.set("run/max_tokens", values.max_tokens)
+    settings.set("run/stop", "\n".join(values.stop))
+    settings.set("run/ignore_eos", values.ignore_eos)
+    settings.set("run/prompts", json.dumps(as_plain(values.prompts)))
