@@ -17,7 +17,8 @@ from typing import Any
 from draftscope.engine.backend import ChatTemplate, CheckpointCounts, Progress
 from draftscope.engine.errors import EngineError, ErrorCode
 from draftscope.engine.events import Mechanism, StopReason
-from draftscope.engine.model_file import check_loadable
+from draftscope.engine.host_memory import available_bytes, check_fits
+from draftscope.engine.model_file import ModelFile, check_loadable
 from draftscope.engine.protocol import (
     CatchUp,
     CheckpointMode,
@@ -153,13 +154,16 @@ class NativeBackend:
     def __init__(self, ring_memory: memoryview) -> None:
         self._engine = _core.Engine(ring_memory)
         self._model: ModelSettings | None = None
+        self._file: ModelFile | None = None
         self._load_ms = 0.0
 
     def load(self, model: ModelSettings, context: ContextSettings, progress: Progress) -> ModelReport:
         """See ``Backend.load``. Files that libllama would abort on are refused before it sees them."""
         self.unload()
         started = time.monotonic()
-        check_loadable(model.path)
+        self._file = check_loadable(model.path)
+        if not model.use_mmap and self._runs_on_cpu(model):
+            check_fits("The weights of this model", self._file.size_bytes, available_bytes())
         with _with_llamas_words():
             self._engine.load(
                 model.path,
@@ -247,7 +251,21 @@ class NativeBackend:
         counts = self._engine.counts()
         return CheckpointCounts(counts["n_saves"], counts["n_restores"], counts["n_fallbacks"])
 
+    @staticmethod
+    def _runs_on_cpu(model: ModelSettings) -> bool:
+        names = model.devices or tuple(device[0] for device in _core.devices())
+        return model.n_gpu_layers == 0 or set(names) == {"CPU"}
+
+    def _check_context_fits(self, context: ContextSettings) -> None:
+        if self._file is None or self._file.memory is None or self._model is None or not self._runs_on_cpu(self._model):
+            return  # what a device has room for, its driver says without ending the process
+        n_draft = context.n_draft_max if context.use_mtp and self._file.mtp.can_draft else 0
+        rollback = n_draft if self._file.is_recurrent and context.checkpoint is not CheckpointMode.HOST else 0
+        slot = self._file.memory.slot(max(1, context.n_ctx), max(0, n_draft), max(0, rollback))
+        check_fits(f"The memory of {context.n_slots} slots", slot.total_bytes * context.n_slots, available_bytes())
+
     def _configure(self, context: ContextSettings) -> dict[str, Any]:
+        self._check_context_fits(context)
         with _with_llamas_words():
             fields: dict[str, Any] = self._engine.configure(
                 n_slots=context.n_slots,
