@@ -23,6 +23,7 @@ _MAGIC = b"SQLite format 3\0"
 _HEADER_BYTES = 100
 _CHUNK = 20_000
 _MOST_DRAFTED = 65_535
+_LATEST_NS = 2**61
 
 
 def is_trace_file(path: Path) -> bool:
@@ -107,7 +108,7 @@ def _read(path: Path, database: sqlite3.Connection) -> Trace:
     trace.is_complete = run.get("is_complete") is True
     trace.pieces = PieceTable(_read_pieces(database))
     trace.results = [_result(value) for (value,) in database.execute("SELECT value FROM results ORDER BY rowid")]
-    _read_records(path, database, trace.store)
+    _read_records(database, trace.store)
     database.execute("COMMIT")
     return trace
 
@@ -126,13 +127,13 @@ def _result(value: str) -> dict[str, Any]:
     return result
 
 
-def _read_records(path: Path, database: sqlite3.Connection, store: TraceStore) -> None:
+def _read_records(database: sqlite3.Connection, store: TraceStore) -> None:
     cursor = database.execute(f"SELECT {', '.join(COLUMN_NAMES)} FROM records ORDER BY rowid")
     while rows := cursor.fetchmany(_CHUNK):
         records = empty_records(len(rows))
         for column, values in zip(COLUMNS, zip(*rows, strict=True), strict=True):
             records[column.name] = _column(column.name, column.dtype, values)
-        _check_records(path, records)
+        _check_records(records)
         store.append(records)
 
 
@@ -148,12 +149,13 @@ def _column(name: str, dtype: str, values: tuple[Any, ...]) -> NDArray[Any]:
     return exact
 
 
-def _check_records(path: Path, records: Records) -> None:
+def _check_records(records: Records) -> None:
     unknown = ~np.isin(records["kind"], [int(kind) for kind in Kind])
     if unknown.any():
         raise ValueError(f"it has records of the unknown kind {records['kind'][unknown][0]}")
-    if (records["duration_ns"] < 0).any():
-        raise ValueError("it has a negative duration")
+    start, duration = records["t_start_ns"], records["duration_ns"]
+    if ((start < -_LATEST_NS) | (start > _LATEST_NS) | (duration < 0) | (duration > _LATEST_NS)).any():
+        raise ValueError("it has a time that is out of range")
     rounds = records[records["kind"] == Kind.ROUND]
     if ((rounds["m"] < 0) | (rounds["m"] > rounds["n"]) | (rounds["n"] > _MOST_DRAFTED)).any():
         raise ValueError("a round accepts more than it drafted, or drafts more than is possible")

@@ -1,0 +1,167 @@
+"""Which events go on one track of a Chrome trace, in which order, and with which ends, so that slices nest strictly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from draftscope.engine.events import Kind, Phase, Records
+
+Ints = NDArray[np.int64]
+ByKind = dict[Kind, Records]
+"""The records of a trace by kind, in order of arrival."""
+
+_RANK = {Kind.ROUND: 0, Kind.SPAN: 1, Kind.SAVE: 2, Kind.RESTORE: 2}
+"""Who encloses whom among slices of equal start and end."""
+
+
+class Part(IntEnum):
+    """What kind of event an item becomes; the order of items of equal time."""
+
+    SLICE = 0
+    FLOW_START = 1
+    FLOW_END = 2
+    INSTANT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class TrackLayout:
+    """The items of one track by time, in parallel arrays (I,), and the tokens of its rounds.
+
+    Attributes:
+        t_ns: int64, never falling.
+        part: int64, ``Part``.
+        kind, index: int64: the record, as kind and index among the records of that kind.
+        end_ns: int64: end of a slice, clipped to the slice that encloses it; else ``t_ns``.
+        flow: int64: number of the arrow that begins or ends here; -1 for other parts.
+        token_round, token_index: int64 (T,), ordered by ``token_round``: index of the ROUND and of the TOKEN record.
+    """
+
+    t_ns: Ints
+    part: Ints
+    kind: Ints
+    index: Ints
+    end_ns: Ints
+    flow: Ints
+    token_round: Ints
+    token_index: Ints
+
+    def __len__(self) -> int:
+        return len(self.t_ns)
+
+    def tokens_of(self, round_index: int) -> Ints:
+        """Indices of the TOKEN records that belong to a ROUND record, in order of time."""
+        first, last = np.searchsorted(self.token_round, [round_index, round_index + 1])
+        return self.token_index[first:last]
+
+
+def lay_out(records: ByKind, slot: int, first_flow: int) -> TrackLayout:
+    """Lay out everything about a slot. ``first_flow`` is the number of its first arrow from a save to its restore."""
+    chosen = {kind: np.flatnonzero(of_kind["slot"] == slot) for kind, of_kind in records.items()}
+    token_round, token_index, free_tokens = _tokens_by_round(records, chosen)
+    slices = _slices(records, chosen)
+    saves, restores = _arrows(records, chosen)
+    flows = np.arange(first_flow, first_flow + len(saves))
+    groups = [
+        slices,
+        _moments(records, Kind.SAVE, saves, Part.FLOW_START, flows),
+        _moments(records, Kind.RESTORE, restores, Part.FLOW_END, flows),
+        _moments(records, Kind.FALLBACK, chosen[Kind.FALLBACK], Part.INSTANT),
+        _moments(records, Kind.SLOT, chosen[Kind.SLOT], Part.INSTANT),
+        _moments(records, Kind.TOKEN, free_tokens, Part.INSTANT),
+    ]
+    items = np.concatenate(groups, axis=1)
+    t_ns, part, kind, index, end_ns, flow = items[:, np.lexsort((items[1], items[0]))]
+    return TrackLayout(t_ns, part, kind, index, end_ns, flow, token_round, token_index)
+
+
+def ends_of(records: Records) -> Ints:
+    """End of each record in ns, int64 (K,); a negative duration counts as none."""
+    ends: Ints = records["t_start_ns"] + np.maximum(records["duration_ns"], 0)
+    return ends
+
+
+def _moments(records: ByKind, kind: Kind, index: Ints, part: Part, flow: Ints | None = None) -> Ints:
+    t_ns = records[kind]["t_start_ns"][index]
+    same = np.ones_like(index)
+    return np.stack([t_ns, part * same, kind * same, index, t_ns, -same if flow is None else flow])
+
+
+def _slices(records: ByKind, chosen: dict[Kind, Ints]) -> Ints:
+    """Rounds, spans, saves and restores by time, those that enclose first: int64 (6, K)."""
+    parts = []
+    for kind, rank in _RANK.items():
+        index = chosen[kind]
+        if kind == Kind.SPAN:
+            index = index[~_is_told_by_record(records, chosen)]
+        rows = _moments(records, kind, index, Part.SLICE)
+        rows[4] = ends_of(records[kind][index])
+        parts.append(np.concatenate([rows, np.full((1, len(index)), rank)]))
+    rows = np.concatenate(parts, axis=1)
+    rows = rows[:6, np.lexsort((rows[6], -rows[4], rows[0]))]
+    rows[4] = nested_ends(rows[0], rows[4])
+    return rows
+
+
+def _is_told_by_record(records: ByKind, chosen: dict[Kind, Ints]) -> NDArray[np.bool_]:
+    """Spans (K,) of a save or restore that has a record of its own, which says more."""
+    spans = records[Kind.SPAN][chosen[Kind.SPAN]]
+    told = np.zeros(len(spans), np.bool_)
+    for phase, kind in ((Phase.SAVE, Kind.SAVE), (Phase.RESTORE, Kind.RESTORE)):
+        starts = records[kind]["t_start_ns"][chosen[kind]]
+        told |= (spans["code"] == phase) & np.isin(spans["t_start_ns"], starts)
+    return told
+
+
+def nested_ends(start: Ints, end: Ints) -> Ints:
+    """The ends that make intervals nest: one that begins inside another ends with it at the latest.
+
+    Args:
+        start, end: int64 (K,), ordered by start, of equal starts the longer first; end >= start.
+    """
+    open_ends: list[int] = []
+    ends: list[int] = []
+    for t_start, t_end in zip(start.tolist(), end.tolist(), strict=True):
+        while open_ends and open_ends[-1] <= t_start:
+            open_ends.pop()
+        clipped = min(t_end, open_ends[-1]) if open_ends else t_end
+        open_ends.append(clipped)
+        ends.append(clipped)
+    return np.array(ends, np.int64)
+
+
+def _tokens_by_round(records: ByKind, chosen: dict[Kind, Ints]) -> tuple[Ints, Ints, Ints]:
+    """Give each token to the round of its number in whose time it falls.
+
+    Returns:
+        the ROUND and the TOKEN indices of those that have a round, ordered by ROUND index; TOKEN indices of the others.
+    """
+    tokens, rounds = chosen[Kind.TOKEN], chosen[Kind.ROUND]
+    tokens = tokens[np.argsort(records[Kind.TOKEN]["t_start_ns"][tokens], kind="stable")]
+    if len(rounds) == 0:
+        return rounds, rounds, tokens
+    rounds = rounds[np.argsort(records[Kind.ROUND]["t_start_ns"][rounds], kind="stable")]
+    of_round, of_token = records[Kind.ROUND][rounds], records[Kind.TOKEN][tokens]
+    place = np.searchsorted(of_round["t_start_ns"], of_token["t_start_ns"], side="right") - 1
+    is_owned = (place >= 0) & (of_token["t_start_ns"] <= ends_of(of_round)[place])
+    is_owned &= of_token["round"] == of_round["round"][place]
+    owner, owned = rounds[place[is_owned]], tokens[is_owned]
+    order = np.argsort(owner, kind="stable")
+    return owner[order], owned[order], tokens[~is_owned]
+
+
+def _arrows(records: ByKind, chosen: dict[Kind, Ints]) -> tuple[Ints, Ints]:
+    """Pairs of SAVE and RESTORE indices: each restore with the newest save before it of its epoch and mechanism."""
+    index = np.concatenate([chosen[Kind.SAVE], chosen[Kind.RESTORE]])
+    is_restore = np.arange(len(index)) >= len(chosen[Kind.SAVE])
+    found = np.concatenate([records[Kind.SAVE][chosen[Kind.SAVE]], records[Kind.RESTORE][chosen[Kind.RESTORE]]])
+    key = found["n"].astype(np.int64) * 256 + found["code"]
+    order = np.lexsort((is_restore, found["t_start_ns"], key))
+    key, index, is_restore = key[order], index[order], is_restore[order]
+    newest = np.maximum.accumulate(np.where(is_restore, -1, np.arange(len(index))))
+    pairs = np.flatnonzero(is_restore & (newest >= 0))
+    pairs = pairs[key[newest[pairs]] == key[pairs]]
+    return index[newest[pairs]], index[pairs]
