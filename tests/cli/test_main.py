@@ -31,7 +31,7 @@ def test_every_command_has_help_and_takes_json(command: str, capsys: Output) -> 
 
 @pytest.mark.parametrize(
     "arguments",
-    [[], ["fly"], ["run"], ["run", "m.gguf", "--nothing"], ["run", "m.gguf", "--slots", "0"], ["run", "m", "--temp", "x"]],
+    [[], ["fly"], ["run"], ["run", "m", "--nothing"], ["run", "m", "--slots", "0"], ["run", "m", "--temp", "x"]],
 )
 def test_wrong_use_exits_with_2_and_a_sentence_first(arguments: list[str], capsys: Output) -> None:
     assert main.run(arguments) == ExitCode.WRONG_USE

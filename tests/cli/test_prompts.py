@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from draftscope.cli.failure import BadInput
-from draftscope.cli.prompts import deal, read_prompts
-from draftscope.engine.protocol import ChatMessage, Prompt
+from draftscope.cli.prompts import RunPrompt, deal, read_prompts
+from draftscope.engine.protocol import ChatMessage, Prompt, SamplingSettings
 
 
 def _file(folder: Path, text: str) -> Path:
@@ -22,7 +22,7 @@ def test_every_form_of_a_line_is_read(tmp_path: Path) -> None:
         '"plain"\n\n{"text": "a", "name": "ignored"}\n{"prompt": "b"}\n'
         '{"messages": [{"role": "user", "content": "c"}]}\n{"tokens": [1, 2]}\n'
     )
-    assert read_prompts(_file(tmp_path, text)) == [
+    assert [line.prompt for line in read_prompts(_file(tmp_path, text))] == [
         Prompt(text="plain"),
         Prompt(text="a"),
         Prompt(text="b"),
@@ -43,11 +43,21 @@ def test_every_form_of_a_line_is_read(tmp_path: Path) -> None:
         ('{"tokens": [-1]}', "wrong type"),
         ('{"messages": [{"role": "user"}]}', "wrong type"),
         ('""', "empty"),
+        ('{"text": "a", "max_tokens": 0}', "max_tokens"),
+        ('{"text": "a", "sampling": {"heat": 1}}', "sampling.*heat"),
+        ('{"text": "a", "sampling": 1}', "sampling"),
     ],
 )
 def test_a_bad_line_is_named_with_its_number(tmp_path: Path, line: str, word: str) -> None:
     with pytest.raises(BadInput, match=rf"line 2.*{word}"):
         read_prompts(_file(tmp_path, f'"good"\n{line}\n'))
+
+
+def test_a_line_may_say_how_it_is_sampled(tmp_path: Path) -> None:
+    text = '{"text": "a", "sampling": {"temperature": 0.5, "seed": 3}, "max_tokens": 7}\n"b"\n'
+    with_settings, plain = read_prompts(_file(tmp_path, text))
+    assert with_settings == RunPrompt(Prompt(text="a"), SamplingSettings(temperature=0.5, seed=3), 7)
+    assert plain == RunPrompt(Prompt(text="b"))
 
 
 def test_a_file_without_prompts_is_refused(tmp_path: Path) -> None:

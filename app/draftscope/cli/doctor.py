@@ -78,16 +78,16 @@ def examine_engine() -> tuple[dict[str, Any] | None, list[Finding]]:
         return None, [Finding("engine", False, True, error.message + notes, error.hint)]
     findings = [Finding("engine", True, True, f"{facts['version']} ({facts['library']})")]
     missing = facts["missing_symbols"]
-    findings.append(
-        Finding("drafting", False, True, f"libllama lacks {', '.join(missing)}.", "Nothing can be drafted with this build.")
-        if missing
-        else Finding("drafting", True, True, "libllama has every function that drafting needs.")
-    )
-    findings.append(
-        Finding("patches", True, False, "libllama carries Draftscope's patches.")
-        if facts["is_patched"]
-        else Finding("patches", False, False, "libllama is unpatched: it works, with fewer ways back.", "'make' builds the patched one.")
-    )
+    if missing:
+        text = f"libllama lacks {', '.join(missing)}."
+        findings.append(Finding("drafting", False, True, text, "Nothing can be drafted with this build."))
+    else:
+        findings.append(Finding("drafting", True, True, "libllama has every function that drafting needs."))
+    if facts["is_patched"]:
+        findings.append(Finding("patches", True, False, "libllama carries Draftscope's patches."))
+    else:
+        text = "libllama is unpatched: it works, with fewer ways back."
+        findings.append(Finding("patches", False, False, text, "'make' in a checkout builds the patched one."))
     return facts, findings
 
 
@@ -100,7 +100,8 @@ def examine_desktop() -> Iterator[Finding]:
         yield Finding("system library", True, True, "All system libraries that Qt needs are there.")
     display = next((name for name in ("WAYLAND_DISPLAY", "DISPLAY", "QT_QPA_PLATFORM") if os.environ.get(name)), None)
     if display or sys.platform != "linux":
-        yield Finding("display", True, False, f"{display} is {os.environ[display]}." if display else "The desktop's own.")
+        text = f"{display} is {os.environ[display]}." if display else "The desktop's own."
+        yield Finding("display", True, False, text)
     else:
         todo = "The window needs one, the command line does not."
         yield Finding("display", False, False, "There is no display (DISPLAY and WAYLAND_DISPLAY are unset).", todo)

@@ -82,7 +82,9 @@ def _receive(receiver: Connection) -> dict[str, Any]:
 
 
 def _ended(exit_code: int, log: Any) -> EngineError:
-    how = f"by signal {-exit_code} ({signal.Signals(-exit_code).name})" if exit_code < 0 else f"with exit code {exit_code}"
+    how = f"with exit code {exit_code}"
+    if exit_code < 0:
+        how = f"by signal {-exit_code} ({signal.Signals(-exit_code).name})"
     error = EngineError(
         ErrorCode.ENGINE_DIED,
         f"The process that asked the engine for its devices ended {how}.",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import time
 from pathlib import Path
@@ -40,32 +39,29 @@ def run(options: argparse.Namespace) -> int:
         raise WrongUse(f"Export to {options.to} is not built in this version.", "Use --to chrome.")
     if not options.output.parent.is_dir():
         raise WrongUse(f"The folder {options.output.parent} does not exist.", "Make it, or name another OUT.")
-    if os.path.lexists(options.output) and options.output.exists() and options.output.samefile(_existing(options.trace)):
+    if not options.trace.exists():
+        raise BadInput(f"There is no file {options.trace}.")
+    if options.output.exists() and options.output.samefile(options.trace):
         raise WrongUse("OUT is the trace itself.", "Name another file.")
     started = time.monotonic()
     n_records = _export_chrome(options.trace, options.output, with_text=not options.no_text)
     size_bytes = options.output.stat().st_size
     if options.json:
-        written = {"format": options.to, "output": str(options.output), "n_records": n_records, "size_bytes": size_bytes}
-        print(json.dumps(written | {"with_text": not options.no_text}, indent=2))
+        written = {"format": options.to, "output": str(options.output), "with_text": not options.no_text}
+        print(json.dumps(written | {"n_records": n_records, "size_bytes": size_bytes}, indent=2))
     else:
         seconds = time.monotonic() - started
         print(f"Wrote {n_records:,} records to {options.output} ({size_bytes:,} bytes) in {seconds:.2f} s.")
     return int(ExitCode.DONE)
 
 
-def _existing(path: Path) -> Path:
-    if not path.exists():
-        raise BadInput(f"There is no file {path}.")
-    return path
-
-
 def _export_chrome(source: Path, target: Path, *, with_text: bool) -> int:
     from draftscope.trace.export.chrome import export_chrome
-    from draftscope.trace.tracefile import TraceError, read_trace
+    from draftscope.trace.errors import TraceError
+    from draftscope.trace.tracefile import read_trace
 
     try:
-        trace = read_trace(_existing(source))
+        trace = read_trace(source)
     except TraceError as error:
         raise BadInput(str(error)) from error
     with ProgressLine(sys.stderr) as line:

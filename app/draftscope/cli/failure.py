@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from draftscope.engine.errors import EngineError, ErrorCode
+from draftscope.trace.errors import TraceError
 
 
 class ExitCode(IntEnum):
@@ -73,6 +74,8 @@ def failure_of(error: BaseException) -> Failure:
         case EngineError():
             exit_code = _EXIT_OF_CODE.get(error.code, ExitCode.RUN_FAILED)
             return Failure(exit_code, error.code, error.message, error.hint, "\n".join(getattr(error, "__notes__", ())))
+        case TraceError():
+            return Failure(ExitCode.RUN_FAILED, "trace_failed", str(error))
         case KeyboardInterrupt():
             return Failure(ExitCode.INTERRUPTED, ErrorCode.CANCELLED, "Interrupted.")
         case OSError():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import sys
 from collections import deque
 from collections.abc import Mapping
@@ -97,7 +96,7 @@ class BlockView(View):
 
     def _show_result(self, prompt: int, result: SlotResult) -> None:
         title = f"slot {result.slot}, prompt {prompt + 1} of {len(self._plan.prompts)}: {result.stop.replace('_', ' ')}"
-        start = self._plan.prompts[prompt].text
+        start = self._plan.prompts[prompt].prompt.text
         self._out.write(f"--- {title}\n{start}{result.text}\n\n")
         self._out.flush()
 
@@ -112,11 +111,11 @@ class StreamView(View):
     def __init__(self, plan: Plan, out: TextIO, *, is_verbose: bool) -> None:
         super().__init__(is_verbose=is_verbose)
         self._out = out
-        self._prompt = plan.prompts[0].text
+        self._prompt = plan.prompts[0].prompt.text
         self._stop = plan.stop
         self._n_held = max((len(text) - 1 for text in plan.stop), default=0)
         self._tokens: deque[int] = deque()
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._decoder = self.pieces.decoder()
         self._text = ""
         self._n_written = 0
 
@@ -136,9 +135,8 @@ class StreamView(View):
         self._stream()
 
     def _stream(self) -> None:
-        while len(self._tokens) > 1 and (piece := self.pieces.piece(self._tokens[0])) is not None:
-            self._tokens.popleft()
-            self._text += self._decoder.decode(piece)
+        while len(self._tokens) > 1 and self.pieces.piece(self._tokens[0]) is not None:
+            self._text += self._decoder.decode(self._tokens.popleft())
         self._write(self._text, len(self._text) - self._n_held)
 
     def _write(self, text: str, end: int) -> None:

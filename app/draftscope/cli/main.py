@@ -78,7 +78,7 @@ def make_parser(command: str | None = None) -> Parser:
 
 
 def run(argv: Sequence[str] | None = None) -> int:
-    """Run the command that ``argv`` (without the program's name; default ``sys.argv``) names and return its exit code."""
+    """Run the command that ``argv`` (without the program's name) names and return its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         code = _run(arguments)

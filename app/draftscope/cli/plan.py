@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from draftscope.base.paths import demo_model, resource
 from draftscope.cli.failure import WrongUse
-from draftscope.cli.prompts import deal, read_prompts
+from draftscope.cli.prompts import RunPrompt, deal, read_prompts
 from draftscope.engine.protocol import (
     CatchUp,
     ChatMessage,
@@ -17,7 +16,6 @@ from draftscope.engine.protocol import (
     ContextSettings,
     ModelSettings,
     Prompt,
-    SamplingSettings,
     SlotTask,
 )
 
@@ -32,13 +30,11 @@ Tasks = list[tuple[int, SlotTask]]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Settings, prompts and limits of one run."""
+    """Settings and prompts of one run."""
 
     model: ModelSettings
     context: ContextSettings
-    sampling: SamplingSettings
-    prompts: tuple[Prompt, ...]
-    max_tokens: int
+    prompts: tuple[RunPrompt, ...]
     stop: tuple[str, ...]
     ignore_eos: bool
 
@@ -48,7 +44,8 @@ class Plan:
         return [(p, self._task(slot, p)) for slot, p in first], [(p, self._task(0, p)) for p in waiting]
 
     def _task(self, slot: int, prompt: int) -> SlotTask:
-        return SlotTask(slot, self.prompts[prompt], self.sampling, self.max_tokens, self.stop, self.ignore_eos)
+        chosen = self.prompts[prompt]
+        return SlotTask(slot, chosen.prompt, chosen.sampling, chosen.max_tokens, self.stop, self.ignore_eos)
 
 
 def make_plan(options: argparse.Namespace) -> Plan:
@@ -59,8 +56,7 @@ def make_plan(options: argparse.Namespace) -> Plan:
         BadInput: the prompts file cannot be used.
     """
     _refuse_what_is_not_built(options)
-    defaults = demo_defaults() if options.model == DEMO else SlotTask(0, Prompt())
-    prompts = _prompts(options)
+    prompts = [_with_given(prompt, options) for prompt in _prompts(options)]
     if options.trace is not None and not options.trace.parent.is_dir():
         raise WrongUse(f"The folder {options.trace.parent} for the trace does not exist.", "Make it, or name another.")
     return Plan(
@@ -71,9 +67,7 @@ def make_plan(options: argparse.Namespace) -> Plan:
             use_mmap=not options.no_mmap,
         ),
         context=_context(options, len(prompts)),
-        sampling=replace(defaults.sampling, **_given_sampling(options)),
         prompts=tuple(prompts),
-        max_tokens=defaults.max_tokens if options.max_tokens is None else options.max_tokens,
         stop=tuple(options.stop),
         ignore_eos=options.ignore_eos,
     )
@@ -86,7 +80,7 @@ def _refuse_what_is_not_built(options: argparse.Namespace) -> None:
         raise WrongUse("Running on RPC servers is not built in this version.", "Leave --rpc out.")
 
 
-def _prompts(options: argparse.Namespace) -> list[Prompt]:
+def _prompts(options: argparse.Namespace) -> list[RunPrompt]:
     if options.prompt and options.prompts:
         raise WrongUse("--prompt and --prompts exclude each other.", "Give prompts in one of the two ways.")
     if options.chat and not options.prompt:
@@ -95,13 +89,26 @@ def _prompts(options: argparse.Namespace) -> list[Prompt]:
         raise WrongUse("A --prompt is empty.", "Give it at least one character.")
     if options.prompts:
         return read_prompts(options.prompts)
-    if options.chat:
-        return [Prompt(messages=(ChatMessage("user", text),)) for text in options.prompt]
+    demo = read_prompts(resource("prompts", "demo.jsonl")) if options.model == DEMO else []
     if options.prompt:
-        return [Prompt(text=text) for text in options.prompt]
-    if options.model == DEMO:
-        return read_prompts(resource("prompts", "demo.jsonl"))
+        like = demo[0] if demo else RunPrompt(Prompt())
+        return [replace(like, prompt=_prompt(text, is_chat=options.chat)) for text in options.prompt]
+    if demo:
+        return demo
     raise WrongUse("There is nothing to generate from.", "Give --prompt TEXT or --prompts FILE.jsonl.")
+
+
+def _prompt(text: str, *, is_chat: bool) -> Prompt:
+    return Prompt(messages=(ChatMessage("user", text),)) if is_chat else Prompt(text=text)
+
+
+def _with_given(prompt: RunPrompt, options: argparse.Namespace) -> RunPrompt:
+    """The prompt with the options of the command line, which go before those of a prompts file."""
+    return replace(
+        prompt,
+        sampling=replace(prompt.sampling, **_given_sampling(options)),
+        max_tokens=prompt.max_tokens if options.max_tokens is None else options.max_tokens,
+    )
 
 
 def _context(options: argparse.Namespace, n_prompts: int) -> ContextSettings:

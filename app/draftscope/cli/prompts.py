@@ -1,23 +1,34 @@
-"""Prompts of a run: read from options or a JSON Lines file, and dealt over the slots."""
+"""Prompts of a run: read from a JSON Lines file, and dealt over the slots."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from draftscope.cli.failure import BadInput
-from draftscope.engine.protocol import ChatMessage, Prompt
+from draftscope.engine.protocol import ChatMessage, Prompt, ProtocolError, SamplingSettings, as_plain, build
 
 _CONTENT_KEYS = ("text", "prompt", "messages", "tokens")
+_EXAMPLE = 'Write one a line, such as {"text": "Once"}.'
 
 
-def read_prompts(path: Path) -> list[Prompt]:
+@dataclass(frozen=True, slots=True)
+class RunPrompt:
+    """A prompt, and how it is generated from."""
+
+    prompt: Prompt
+    sampling: SamplingSettings = field(default_factory=SamplingSettings)
+    max_tokens: int = 256
+
+
+def read_prompts(path: Path) -> list[RunPrompt]:
     """The prompts of a JSON Lines file, one a line; blank lines are skipped.
 
     A line is a string, or an object with exactly one of ``text`` (or ``prompt``), ``messages`` (a list of objects with
-    ``role`` and ``content``) and ``tokens`` (a list of ids). Other keys (a name, a note) are left alone.
+    ``role`` and ``content``) and ``tokens`` (a list of ids). It may have ``sampling`` (fields of ``SamplingSettings``)
+    and ``max_tokens``; other keys (a title, a note) are left alone.
 
     Raises:
         BadInput: the file cannot be read, or a line is none of these; names the line.
@@ -27,27 +38,31 @@ def read_prompts(path: Path) -> list[Prompt]:
     except OSError as error:
         raise BadInput(f"The prompts file {path} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
-        raise BadInput(f"The prompts file {path} is not UTF-8 text.", "It needs one JSON value a line.") from error
+        raise BadInput(f"The prompts file {path} is not UTF-8 text.", _EXAMPLE) from error
     prompts = [_parse(line, f"{path}, line {n}") for n, line in enumerate(lines, 1) if line.strip()]
     if not prompts:
-        raise BadInput(f"The prompts file {path} holds no prompt.", 'Write one a line, such as {"text": "def main():"}.')
+        raise BadInput(f"The prompts file {path} holds no prompt.", _EXAMPLE)
     return prompts
 
 
-def _parse(line: str, place: str) -> Prompt:
+def _parse(line: str, place: str) -> RunPrompt:
     try:
         value = json.loads(line)
     except ValueError as error:
         raise BadInput(f"{place} is not JSON: {error}.") from error
     if isinstance(value, str):
-        return Prompt(text=value)
+        value = {"text": value}
     keys = [key for key in _CONTENT_KEYS if isinstance(value, dict) and key in value]
     if len(keys) != 1:
         raise BadInput(f"{place} needs exactly one of {', '.join(_CONTENT_KEYS)}.")
     prompt = _prompt(keys[0], value[keys[0]])
     if prompt is None:
         raise BadInput(f"{place}: the value of {keys[0]!r} is of the wrong type or empty.")
-    return prompt
+    parsed = RunPrompt(prompt, _sampling(value.get("sampling", {}), place))
+    n = value.get("max_tokens", parsed.max_tokens)
+    if type(n) is not int or n < 1:
+        raise BadInput(f"{place}: 'max_tokens' needs a whole number from 1 on.")
+    return replace(parsed, max_tokens=n)
 
 
 def _prompt(key: str, value: Any) -> Prompt | None:
@@ -67,6 +82,14 @@ def _are_messages(value: list[Any]) -> bool:
     )
 
 
+def _sampling(fields: Any, place: str) -> SamplingSettings:
+    try:
+        settings: SamplingSettings = build(SamplingSettings, as_plain(SamplingSettings()) | fields)
+    except (ProtocolError, TypeError) as error:
+        raise BadInput(f"{place}: 'sampling' is wrong: {error}", "Its fields: temperature, top_k, top_p, min_p, repeat_penalty, repeat_last_n, presence_penalty, seed.") from error
+    return settings
+
+
 def deal(n_prompts: int, n_slots: int) -> tuple[list[tuple[int, int]], list[int]]:
     """Deal prompts over slots: the (slot, prompt index) pairs to start with, and the prompt indices that wait.
 
@@ -74,14 +97,3 @@ def deal(n_prompts: int, n_slots: int) -> tuple[list[tuple[int, int]], list[int]
     """
     first = [(slot, slot % n_prompts) for slot in range(n_slots)]
     return first, list(range(n_slots, n_prompts))
-
-
-def as_tasks_text(prompts: Sequence[Prompt]) -> list[str]:
-    """A short text for each prompt, for headings and for the trace."""
-    return [_short(prompt) for prompt in prompts]
-
-
-def _short(prompt: Prompt) -> str:
-    if prompt.tokens:
-        return f"{len(prompt.tokens)} token ids"
-    return prompt.messages[-1].content if prompt.messages else prompt.text

@@ -10,13 +10,15 @@ from typing import Any
 
 from draftscope.cli.failure import ExitCode
 from draftscope.cli.generation import Generation, Outcome
-from draftscope.cli.live_view import make_view, recording
+from draftscope.cli.live_view import make_view
 from draftscope.cli.plan import Plan, make_plan
 from draftscope.cli.run_summary import RunSummary
 from draftscope.cli.run_table import as_text
 from draftscope.cli.terminal import note
+from draftscope.cli.trace_recorder import recording
 from draftscope.engine.client import Client, make_client
 from draftscope.engine.protocol import CatchUp, CheckpointMode
+from draftscope.trace.errors import TraceError
 
 _EPILOG = """\
 A prompts file is JSON Lines: a string, {"text": "..."}, {"messages": [{"role": "user", "content": "..."}]} or
@@ -51,7 +53,7 @@ def _add_prompt_options(group: Any) -> None:
 
 
 def _add_speculation_options(group: Any) -> None:
-    group.add_argument("--slots", metavar="N", type=_at_least(1), help="slots (default: one a prompt, at most 4; demo: 4)")
+    group.add_argument("--slots", metavar="N", type=_at_least(1), help="default: one a prompt, at most 4; demo: 4")
     group.add_argument("--draft-max", metavar="K", type=_at_least(0), help="tokens to draft a round (default 3)")
     group.add_argument("--no-mtp", action="store_true", help="generate without drafts")
     group.add_argument(
@@ -85,13 +87,14 @@ def _add_sampling_options(group: Any) -> None:
 
 
 def _add_engine_options(group: Any) -> None:
-    group.add_argument("--ctx", metavar="N", type=_at_least(1), help="context of a slot in tokens (default 2048)")
-    group.add_argument("--threads", metavar="N", type=_at_least(0), default=0, help="CPU threads (default: engine's choice)")
-    group.add_argument("--device", metavar="D", action="append", default=[], help="device, as 'doctor' names it; may be repeated")
-    group.add_argument("--n-gpu-layers", metavar="N", type=_at_least(-1), default=-1, help="layers on devices (default -1: all)")
-    group.add_argument("--no-mmap", action="store_true", help="read the file instead of mapping it")
-    group.add_argument("--rpc", metavar="HOST:PORT", action="append", default=[], help="use an RPC server's devices")
-    group.add_argument("--in-process", action="store_true", help="run the engine in this process instead of a child")
+    add = group.add_argument
+    add("--ctx", metavar="N", type=_at_least(1), help="context of a slot in tokens (default 2048)")
+    add("--threads", metavar="N", type=_at_least(0), default=0, help="CPU threads (default: the engine's choice)")
+    add("--device", metavar="D", action="append", default=[], help="as 'doctor' names it; may be repeated")
+    add("--n-gpu-layers", metavar="N", type=_at_least(-1), default=-1, help="layers on devices; -1 (default): all")
+    add("--no-mmap", action="store_true", help="read the file instead of mapping it")
+    add("--rpc", metavar="HOST:PORT", action="append", default=[], help="use an RPC server's devices")
+    add("--in-process", action="store_true", help="run the engine in this process instead of a child")
 
 
 def _at_least(low: int) -> Any:
@@ -132,17 +135,20 @@ def _run(plan: Plan, client: Client, options: argparse.Namespace) -> int:
         view.on_loaded(model)
         first, waiting = plan.tasks(model.n_slots)
         with recording(options.trace, plan, model) as recorder:
-            view.record_to(recorder)
+            if recorder:
+                view.record_to(recorder)
             outcome = generation.run(first, waiting)
     summary = RunSummary(plan, model, outcome, view.store, client.n_dropped).as_json()
     print(json.dumps(summary, indent=2, allow_nan=False) if options.json else as_text(summary))
-    return _exit_code(outcome)
+    return _exit_code(outcome, recorder.error if recorder else None)
 
 
-def _exit_code(outcome: Outcome) -> int:
+def _exit_code(outcome: Outcome, trace_error: TraceError | None) -> int:
     if outcome.is_interrupted:
         return int(ExitCode.INTERRUPTED)
     failed = [result for _, result in outcome.results if result.error]
     for result in failed:
         note(f"slot {result.slot} failed: {result.error}")
-    return int(ExitCode.RUN_FAILED if failed else ExitCode.DONE)
+    if trace_error:
+        note(str(trace_error))
+    return int(ExitCode.RUN_FAILED if failed or trace_error else ExitCode.DONE)

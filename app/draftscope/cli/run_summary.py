@@ -1,12 +1,13 @@
 """The result of a run as the object that ``run --json`` prints.
 
-Definitions (of ``trace.acceptance``): acceptance = accepted / drafted; mean accepted length = 1 + accepted / rounds, with
-the token that the target adds; tokens per second of a slot: from its first token on, so without the prompt.
+Definitions (of ``trace.acceptance``): acceptance = accepted / drafted; mean accepted length = 1 + accepted / rounds,
+with the token that the target adds; tokens per second of a slot: from its first token on, so without the prompt.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,15 +21,13 @@ from draftscope.trace.store import TraceStore
 
 
 def settings_of(plan: Plan) -> dict[str, Any]:
-    """Everything that was asked for, as JSON types."""
+    """Everything that was asked for, as JSON types; with it the run can be repeated."""
     return {
         "model": as_plain(plan.model),
         "context": as_plain(plan.context),
-        "sampling": as_plain(plan.sampling),
-        "max_tokens": plan.max_tokens,
+        "prompts": as_plain(plan.prompts),
         "stop": list(plan.stop),
         "ignore_eos": plan.ignore_eos,
-        "n_prompts": len(plan.prompts),
     }
 
 
@@ -41,17 +40,13 @@ class RunSummary:
         self._outcome = outcome
         self._store = store
         self._n_dropped = n_dropped
-        self._acceptances = [acceptance_of(result) for _, result in outcome.results]
 
     def as_json(self) -> dict[str, Any]:
         """The stable object of ``run --json``; figures that do not exist are null."""
         return {
             "model": as_plain(self._model),
             "settings": settings_of(self._plan),
-            "slots": [
-                _slot(prompt, result, acceptance)
-                for (prompt, result), acceptance in zip(self._outcome.results, self._acceptances, strict=True)
-            ],
+            "slots": [_slot(prompt, result) for prompt, result in self._outcome.results],
             "checkpoints": self._checkpoints(),
             "decodes": self._decodes(),
             "speculation": as_plain(self._model.speculation),
@@ -85,11 +80,12 @@ class RunSummary:
         is_one = len(self._outcome.reports) == 1
         counts = self._outcome.reports[0].decodes if is_one else decodes_in(self._store)
         rounds = counts.rounds
-        return as_plain(counts) | {
+        figures = {
             "target_per_round": counts.target / rounds if rounds else None,
             "draft_per_round": (counts.draft + counts.catch_up) / rounds if rounds else None,
             "counted_by": "engine" if is_one else "records",
         }
+        return dict(as_plain(counts)) | figures
 
     def _fallbacks(self) -> list[dict[str, Any]]:
         return [
@@ -106,7 +102,7 @@ class RunSummary:
 
     def _totals(self) -> dict[str, Any]:
         results = [result for _, result in self._outcome.results]
-        total = acceptance_of_all(results)
+        total = acceptance_of(results)
         n_tokens = sum(len(result.tokens) for result in results)
         wall_ms = self._wall_ms()
         return {
@@ -130,7 +126,21 @@ class RunSummary:
         return (span[1] - span[0]) / 1e6 if span else 0.0
 
 
-def _slot(prompt: int, result: SlotResult, acceptance: SlotAcceptance) -> dict[str, Any]:
+def acceptance_of(results: Sequence[SlotResult]) -> SlotAcceptance:
+    """The figures of a task, or of several together; tokens per second only of a single one."""
+    return from_counts(
+        n_rounds=sum(result.n_rounds for result in results),
+        draft_n=sum(result.draft_n for result in results),
+        n_accepted=sum(result.draft_n_accepted for result in results),
+        drafted_at=results[0].drafted_at if len(results) == 1 else (),
+        accepted_at=results[0].accepted_at if len(results) == 1 else (),
+        n_tokens=sum(len(result.tokens) for result in results),
+        generate_ms=results[0].generate_ms if len(results) == 1 else 0.0,
+    )
+
+
+def _slot(prompt: int, result: SlotResult) -> dict[str, Any]:
+    acceptance = acceptance_of([result])
     return {
         "slot": result.slot,
         "prompt": prompt,
@@ -159,6 +169,7 @@ def decodes_in(store: TraceStore) -> DecodeCounts:
     """Count decodes in the records: for runs that no single report of the engine covers."""
     spans = store.kind(Kind.SPAN)
     spans = spans[spans["slot"] == ENGINE_TRACK]
+    rounds = spans["round"][spans["round"] >= 0]
     calls = {phase: spans[spans["code"] == phase] for phase in Phase}
 
     def n(*phases: Phase) -> int:
@@ -168,7 +179,7 @@ def decodes_in(store: TraceStore) -> DecodeCounts:
         return sum(int(calls[phase]["m"].sum()) for phase in phases)
 
     return DecodeCounts(
-        rounds=len(np.unique(store.kind(Kind.ROUND)["round"])),
+        rounds=len(np.unique(rounds)),
         target=n(Phase.VERIFY, Phase.REPLAY),
         draft=n(Phase.DRAFT),
         replay=n(Phase.REPLAY),

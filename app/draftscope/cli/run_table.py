@@ -35,18 +35,19 @@ def _lines(summary: dict[str, Any]) -> Iterator[str]:
             f"and {_figure(decodes['draft_per_round'])} MTP decodes; {decodes['replay']} replays of their own"
         )
     if speculation["is_active"]:
-        yield (
-            f"way back    {checkpoints['mode'].replace('_', ' ')}: {checkpoints['n_saves']} saves{_time(checkpoints['save_us'])}, "
-            f"{checkpoints['n_restores']} restores{_time(checkpoints['restore_us'])}, {len(summary['fallbacks'])} fallbacks"
-        )
+        saves = f"{checkpoints['n_saves']} saves{_time(checkpoints['save_us'])}"
+        restores = f"{checkpoints['n_restores']} restores{_time(checkpoints['restore_us'])}"
+        mode = checkpoints["mode"].replace("_", " ")
+        yield f"way back    {mode}: {saves}, {restores}, {len(summary['fallbacks'])} fallbacks"
         if speculation["reason"]:
             yield f"drafts      {speculation['reason']}"
     else:
         yield f"no drafts   {speculation['reason']}"
     totals = summary["totals"]
-    yield f"in all      {totals['n_tokens']} tokens in {_figure(totals['wall_ms'] / 1e3)} s with prompts, {_figure(totals['tokens_per_second'])} tok/s"
-    if summary["records"]["dropped"]:
-        yield f"dropped     {summary['records']['dropped']} trace records; the figures above come from counts that have no gaps"
+    seconds, rate = _figure(totals["wall_ms"] / 1e3), _figure(totals["tokens_per_second"])
+    yield f"in all      {totals['n_tokens']} tokens in {seconds} s with prompts: {rate} tok/s"
+    if dropped := summary["records"]["dropped"]:
+        yield f"dropped     {dropped} trace records; acceptance and lengths come from counts that have no gaps"
     if summary["is_interrupted"]:
         yield "interrupted: these are the figures until then"
 

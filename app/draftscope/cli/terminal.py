@@ -13,7 +13,7 @@ _MIN_INTERVAL_S = 0.1
 
 
 class ProgressLine:
-    """A line on a terminal that is drawn over at most ten times a second; draws nothing where the stream is no terminal."""
+    """A line on a terminal that is drawn over at most ten times a second; nothing where the stream is no terminal."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -52,11 +52,9 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Columns as wide as they need, the first to the left, the rest to the right; no trailing blanks."""
     lines = [tuple(header), *(tuple(row) for row in rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
-    return "\n".join(
-        "  ".join(cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(line, widths, strict=True)))
-        .rstrip()
-        for line in lines
-    )
+    sides = ["<", *[">"] * (len(header) - 1)]
+    template = "  ".join(f"{{:{side}{width}}}" for side, width in zip(sides, widths, strict=True))
+    return "\n".join(template.format(*line).rstrip() for line in lines)
 
 
 def note(text: str) -> None:

@@ -7,40 +7,53 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import draftscope
+from draftscope import __version__
 from draftscope.cli.failure import WrongUse
 from draftscope.cli.plan import Plan
 from draftscope.cli.run_summary import settings_of
 from draftscope.engine.events import Records
 from draftscope.engine.protocol import ModelReport, SlotResult, as_plain
-from draftscope.trace.tracefile import TraceError, TraceWriter
+from draftscope.trace.errors import TraceError
+from draftscope.trace.tracefile import TraceWriter
 
 
 class TraceRecorder:
-    """A trace writer that collects the results of the tasks for its end."""
+    """A trace writer that lets a run go on when the file cannot be written any more; ``error`` then says why."""
 
     def __init__(self, writer: TraceWriter, plan: Plan) -> None:
+        self.error: TraceError | None = None
         self._writer = writer
         self._plan = plan
         self._results: list[dict[str, Any]] = []
 
     def append(self, records: Records) -> None:
         """Write records."""
-        self._writer.append(records)
+        with self._keeping_error():
+            self._writer.append(records)
 
     def add_pieces(self, pieces: Mapping[int, bytes]) -> None:
         """Write the bytes of tokens."""
-        self._writer.add_pieces(pieces)
+        with self._keeping_error():
+            self._writer.add_pieces(pieces)
 
     def add_result(self, prompt: int, result: SlotResult) -> None:
-        """Keep the result of a task with the prompt that it started from."""
-        plain = {"prompt": prompt, "prompt_content": as_plain(self._plan.prompts[prompt])}
-        self._results.append(plain | as_plain(result))
+        """Keep the result of a task, with the prompt that it started from, for the end of the file."""
+        content = as_plain(self._plan.prompts[prompt].prompt)
+        self._results.append({"prompt": prompt, "prompt_content": content} | as_plain(result))
 
     def close(self) -> None:
         """Write the results and end the file."""
-        self._writer.add_results(self._results)
-        self._writer.close()
+        with self._keeping_error():
+            self._writer.add_results(self._results)
+        with self._keeping_error():
+            self._writer.close()
+
+    @contextlib.contextmanager
+    def _keeping_error(self) -> Iterator[None]:
+        try:
+            yield
+        except TraceError as error:
+            self.error = self.error or error
 
 
 @contextlib.contextmanager
@@ -54,15 +67,15 @@ def recording(path: Path | None, plan: Plan, model: ModelReport) -> Iterator[Tra
         yield None
         return
     header = {
-        "program": f"draftscope {draftscope.__version__}",
+        "program": f"draftscope {__version__}",
         "engine": model.engine,
         "model": as_plain(model),
         "settings": settings_of(plan),
     }
     try:
         writer = TraceWriter(path, header)
-    except (OSError, TraceError) as error:
-        raise WrongUse(f"The trace {path} cannot be written: {error}", "Name another file.") from error
+    except TraceError as error:
+        raise WrongUse(str(error), "Choose another file for --trace.") from error
     recorder = TraceRecorder(writer, plan)
     try:
         yield recorder

@@ -1,0 +1,243 @@
+"""``draftscope info``: what a model file is, before anything is loaded."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from draftscope.base.paths import demo_model
+from draftscope.base.units import bytes_text
+from draftscope.cli.failure import ExitCode, WrongUse
+from draftscope.cli.terminal import table
+from draftscope.engine.model_file import ModelFile, inspect_model
+from draftscope.engine.model_memory import MemoryNeeds, SlotMemory
+from draftscope.engine.protocol import ContextSettings, as_plain
+
+DEMO = "demo"
+"""The word that stands for the bundled model."""
+
+_DEFAULTS = ContextSettings()
+_MAX_SLOTS = 256
+_MAX_CONTEXT = 1 << 24
+_MAX_DRAFT = 64
+_VALUE_WIDTH = 60
+
+_EPILOG = """\
+Bytes are predicted as the engine would allocate them: keys and values in F16, recurrent states in F32, room for a draft
+behind the context, rounded up to 256 tokens. Weights and compute buffers come on top.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The contexts to predict for; ``n_ctx`` in tokens a slot."""
+
+    n_slots: int
+    n_ctx: int
+    n_draft_max: int
+
+
+def add_parser(subparsers: Any) -> None:
+    """Declare the command's options."""
+    parser = subparsers.add_parser("info", help="what a model file is: MTP layers, ways back, bytes", epilog=_EPILOG)
+    parser.add_argument("file", metavar="FILE.gguf", help="a GGUF file, or 'demo' for the bundled model")
+    parser.add_argument(
+        "--slots", metavar="N", type=int, default=_DEFAULTS.n_slots, help="slots to predict for (default 4)"
+    )
+    parser.add_argument("--ctx", metavar="N", type=int, default=_DEFAULTS.n_ctx, help="tokens a slot (default 2048)")
+    parser.add_argument(
+        "--draft-max", metavar="K", type=int, default=_DEFAULTS.n_draft_max, help="tokens to draft a round (default 3)"
+    )
+    parser.add_argument("--json", action="store_true", help="print the facts as JSON instead of text")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the facts of a file. A file that can be read but not run is no error here: the reason is one of its facts.
+
+    Raises:
+        WrongUse: a number is out of range.
+        EngineError: code BAD_FILE, the file cannot be read.
+    """
+    asked = Asked(
+        _within("--slots", options.slots, 1, _MAX_SLOTS),
+        _within("--ctx", options.ctx, 1, _MAX_CONTEXT),
+        _within("--draft-max", options.draft_max, 0, _MAX_DRAFT),
+    )
+    model = inspect_model(demo_model() if options.file == DEMO else options.file)
+    print(json.dumps(as_json(model, asked), indent=2) if options.json else as_text(model, asked))
+    return int(ExitCode.DONE)
+
+
+def as_json(model: ModelFile, asked: Asked) -> dict[str, Any]:
+    """The facts as JSON types; sizes in bytes."""
+    facts: dict[str, Any] = as_plain({name: getattr(model, name) for name in ModelFile.__dataclass_fields__})
+    facts["path"] = str(model.path)
+    facts["metadata"] = dict(model.metadata)
+    facts["mtp"]["meaning"] = model.mtp.meaning
+    facts["can_run"] = model.obstacle is None
+    facts["prediction"] = _prediction(model, asked)
+    return facts
+
+
+def _prediction(model: ModelFile, asked: Asked) -> dict[str, Any] | None:
+    if model.memory is None:
+        return None
+    slot = _slot(model, model.memory, asked)
+    return {
+        "n_slots": asked.n_slots,
+        "n_ctx": asked.n_ctx,
+        "n_draft_max": _drafted(model, asked),
+        "n_rs_seq": _steps_back(model, asked),
+        "slot": asdict(slot) | {"total_bytes": slot.total_bytes},
+        "all_slots_bytes": slot.total_bytes * asked.n_slots,
+        "state_bytes_by_way_back": {
+            name: n_bytes for name, n_bytes in _state_bytes(model, model.memory, asked).items() if n_bytes is not None
+        },
+    }
+
+
+def as_text(model: ModelFile, asked: Asked) -> str:
+    """The facts for a person."""
+    parts = ["\n".join(_headline(model)), "\n".join(_mtp(model))]
+    if model.ways_back:
+        parts.append(_ways_back(model, asked))
+    parts.append("\n".join(_memory(model, asked)))
+    parts.append(_metadata(model))
+    return "\n\n".join(parts)
+
+
+def _headline(model: ModelFile) -> Iterator[str]:
+    yield f"{model.path}"
+    if model.obstacle is not None:
+        yield f"  cannot be run: {model.obstacle.message}"
+        yield f"  {model.obstacle.hint}"
+    parts = f" in {model.n_parts} files" if model.n_parts > 1 else ""
+    yield from _rows(
+        [
+            ("name", model.name or "none"),
+            ("architecture", model.architecture or "not stated"),
+            ("parameters", f"{model.n_params:,} in {model.n_tensors} tensors"),
+            ("file", f"{bytes_text(model.size_bytes)}{parts}, GGUF version {model.gguf_version}"),
+            ("weights", _types(model.types) or "none"),
+            ("layers", f"{model.n_layer}, width {model.n_embd}"),
+            ("vocabulary", f"{model.n_vocab:,} tokens, {_tokenizer(model)}"),
+            ("trained for", f"{model.n_ctx_train:,} tokens of context"),
+            ("chat template", "yes" if model.chat_template else "none"),
+            ("licence", model.licence or "not stated"),
+        ]
+    )
+
+
+def _tokenizer(model: ModelFile) -> str:
+    return f"tokenizer {model.tokenizer}" if model.has_tokenizer else "no tokenizer: prompts must be token ids"
+
+
+def _mtp(model: ModelFile) -> Iterator[str]:
+    mtp = model.mtp
+    yield "MTP"
+    rows = [
+        ("layers", f"{mtp.n_claimed} claimed, {mtp.n_found} found"),
+        ("kind", f"{mtp.family.value}: {mtp.meaning}"),
+        ("can draft", "yes" if mtp.can_draft else f"no. {mtp.reason}"),
+    ]
+    if mtp.types:
+        rows.append(("weights", _types(mtp.types)))
+    if mtp.low_bit_types:
+        names = ", ".join(mtp.low_bit_types)
+        rows.append(("beware", f"{names} is coarse for an MTP head; acceptance may be near zero"))
+    yield from _rows(rows)
+
+
+def _ways_back(model: ModelFile, asked: Asked) -> str:
+    bytes_of = _state_bytes(model, model.memory, asked) if model.memory is not None else {}
+    lines = [("", "", "state a slot", "")]
+    for way in model.ways_back:
+        n_bytes = bytes_of.get(way.name)
+        size = "-" if n_bytes is None or not way.is_possible else bytes_text(n_bytes)
+        lines.append((way.name, "yes" if way.is_possible else "no", size, way.why))
+    widths = [max(len(line[column]) for line in lines) for column in range(3)]
+    shown = [f"  {a:{widths[0]}}  {b:{widths[1]}}  {c:>{widths[2]}}  {d}".rstrip() for a, b, c, d in lines]
+    return "\n".join(["Ways back after a rejected draft", *shown])
+
+
+def _memory(model: ModelFile, asked: Asked) -> Iterator[str]:
+    yield f"Memory for {asked.n_slots} slots of {asked.n_ctx:,} tokens, draft length {_drafted(model, asked)}"
+    if model.memory is None:
+        yield "  not predicted: " + (
+            "the file has no weights"
+            if model.n_tensors == 0
+            else "this architecture keeps more than keys, values and states"
+        )
+        return
+    slot = _slot(model, model.memory, asked)
+    per_token = f"{model.memory.kv_bytes_per_token:,} bytes a token"
+    draft_per_token = f"{model.memory.draft_kv_bytes_per_token:,} bytes a token"
+    n_states = 1 + _steps_back(model, asked)
+    state = f"{n_states} states of {bytes_text(model.memory.recurrent_bytes)}" if n_states > 1 else ""
+    rows = [
+        ("keys and values", slot.kv_bytes, per_token),
+        ("of the MTP layers", slot.draft_kv_bytes, draft_per_token if slot.draft_kv_bytes else ""),
+        ("recurrent state", slot.recurrent_bytes, state),
+        ("together", slot.total_bytes, ""),
+    ]
+    cells = [(f"  {name}", bytes_text(n), bytes_text(n * asked.n_slots)) for name, n, _ in rows]
+    lines = table(("", "one slot", "all slots"), cells).split("\n")
+    yield lines[0]
+    for line, (_, _, remark) in zip(lines[1:], rows, strict=True):
+        yield f"{line}  {remark}".rstrip()
+
+
+def _metadata(model: ModelFile) -> str:
+    lines = ["Metadata", *_rows([(key, _brief(value)) for key, value in model.metadata.items()])]
+    return "\n".join(lines)
+
+
+def _brief(value: int | float | bool | str) -> str:
+    text = str(value).replace("\n", "\\n")
+    text = "".join(c if c.isprintable() else "\ufffd" for c in text)
+    return text if len(text) <= _VALUE_WIDTH else f"{text[: _VALUE_WIDTH - 1]}…"
+
+
+def _rows(rows: Sequence[tuple[str, str]]) -> list[str]:
+    width = max((len(name) for name, _ in rows), default=0)
+    return [f"  {name:{width}}  {text}" for name, text in rows]
+
+
+def _types(types: Sequence[tuple[str, int]]) -> str:
+    return ", ".join(f"{name} {bytes_text(n_bytes)}" for name, n_bytes in types)
+
+
+def _drafted(model: ModelFile, asked: Asked) -> int:
+    return asked.n_draft_max if model.mtp.can_draft else 0
+
+
+def _steps_back(model: ModelFile, asked: Asked) -> int:
+    can_roll_back = any(way.name == "rollback" and way.is_possible for way in model.ways_back)
+    return _drafted(model, asked) if can_roll_back else 0
+
+
+def _slot(model: ModelFile, memory: MemoryNeeds, asked: Asked) -> SlotMemory:
+    return memory.slot(asked.n_ctx, _drafted(model, asked), _steps_back(model, asked))
+
+
+def _state_bytes(model: ModelFile, memory: MemoryNeeds, asked: Asked) -> dict[str, int | None]:
+    """Bytes of recurrent state and its copies a slot, by way back; None where the way does not apply."""
+    one = memory.recurrent_bytes
+    sizes = {
+        "kv removal": 0,
+        "rollback": one * (1 + _drafted(model, asked)),
+        "cow": 2 * one,
+        "device": 2 * one,
+        "host": 2 * one,
+    }
+    possible = {way.name for way in model.ways_back if way.is_possible}
+    return {name: size if name in possible else None for name, size in sizes.items()}
+
+
+def _within(option: str, value: int, low: int, high: int) -> int:
+    if not low <= value <= high:
+        raise WrongUse(f"{option} {value} is out of range.", f"It takes {low} to {high}.")
+    return value
