@@ -49,6 +49,11 @@ class MadeSession(QObject):
         self.acceptance = self._record.acceptance
 
     @property
+    def is_running(self) -> bool:
+        """Whether slots are at work."""
+        return self.state in (SessionState.RUNNING, SessionState.STOPPING)
+
+    @property
     def tasks(self) -> tuple[SlotTask, ...]:
         """Tasks of the run."""
         return self._record.tasks

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import ClassVar
 
 from PySide6.QtCore import QItemSelectionModel, Qt
-from PySide6.QtGui import QGuiApplication, QKeySequence, QShortcut
+from PySide6.QtGui import QGuiApplication, QKeySequence, QResizeEvent, QShortcut
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QCheckBox,
     QComboBox,
     QFrame,
+    QHeaderView,
     QHBoxLayout,
     QLabel,
     QLineEdit,
-    QListView,
     QPushButton,
+    QTableView,
     QVBoxLayout,
 )
 
@@ -35,7 +37,8 @@ class LogPanel(Panel):
     def __init__(self, session: Session, theme: Theme) -> None:
         super().__init__(session, theme)
         self.model = LogModel()
-        self.list = QListView()
+        # A table lays out rows of one height without asking the model for each, as a list view would on every change.
+        self.list = QTableView()
         self._delegate = LogDelegate(theme)
         self._level = QComboBox()
         self._search = QLineEdit()
@@ -51,7 +54,14 @@ class LogPanel(Panel):
         self._build_controls()
         self.list.setModel(self.model)
         self.list.setItemDelegate(self._delegate)
-        self.list.setUniformItemSizes(True)
+        self.list.verticalHeader().hide()
+        self.list.horizontalHeader().hide()
+        self.list.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
+        self.list.verticalHeader().setDefaultSectionSize(self._delegate.row_height)
+        self.list.setShowGrid(False)
+        self.list.setWordWrap(False)
+        self.list.setTabKeyNavigation(False)
+        self.list.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self.list.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
         self.list.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
         self.list.setFrameShape(QFrame.Shape.NoFrame)
@@ -102,17 +112,28 @@ class LogPanel(Panel):
         n_new = min(log.n_total - self._n_taken, len(log.lines))
         self._n_taken = log.n_total
         if n_new:
-            new = list(log.lines)[-n_new:]
+            new = list(islice(reversed(log.lines), n_new))[::-1]
             if self.model.n_lines == 0:
                 self._delegate.origin_ns = new[0].t_ns
             self.model.append(new)
+            self._widen(max(len(line.text) for line in new))
         self._after_change()
+
+    def _widen(self, n_characters: int) -> None:
+        width = max(self._delegate.width_of(n_characters), self.list.viewport().width())
+        if width > self.list.columnWidth(0):
+            self.list.setColumnWidth(0, width)
 
     def copy_lines(self) -> None:
         """Copy the selected lines in their order, or all that are shown when none is selected."""
         rows = sorted(index.row() for index in self.list.selectionModel().selectedRows())
         lines = (self.model.line(row) for row in rows or range(self.model.rowCount()))
         QGuiApplication.clipboard().setText("\n".join(f"{line.level}: {line.text}" for line in lines))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        """Keep the rows as wide as the list."""
+        super().resizeEvent(event)
+        self._widen(0)
 
     def _on_filter_changed(self) -> None:
         self.model.set_filter(str(self._level.currentData()), self._search.text())
@@ -140,5 +161,5 @@ class LogPanel(Panel):
     def _apply_theme(self) -> None:
         self._delegate.set_theme(self.theme)
         self._none.setStyleSheet(f"color: {self.theme.dim}; background: transparent; padding: 12px;")
-        self.list.setStyleSheet(f"QListView {{ background: {self.theme.panel}; color: {self.theme.text}; }}")
+        self.list.setStyleSheet(f"QTableView {{ background: {self.theme.panel}; color: {self.theme.text}; }}")
         self.list.viewport().update()

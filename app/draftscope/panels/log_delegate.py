@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QSize, Qt
+from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter
 from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem
 
@@ -22,7 +22,7 @@ class LogDelegate(QStyledItemDelegate):
         self.origin_ns = 0
         metrics = QFontMetricsF(self.font)
         self._cell = metrics.horizontalAdvance("0")
-        self._height = round(metrics.height()) + 4
+        self.row_height = round(metrics.height()) + 4
         self.set_theme(theme)
 
     def set_theme(self, theme: Theme) -> None:
@@ -31,10 +31,9 @@ class LogDelegate(QStyledItemDelegate):
         names = {"debug": theme.dim, "info": theme.accent, "warning": theme.warn, "error": theme.bad}
         self._levels = {level: QColor(readable(colour, theme.panel, theme.text)) for level, colour in names.items()}
 
-    def sizeHint(self, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex) -> QSize:  # noqa: N802
-        """As wide as the line."""
-        text = str(index.data(Qt.ItemDataRole.DisplayRole))
-        return QSize(round(2 * MARGIN + (21 + len(text)) * self._cell), self._height)
+    def width_of(self, n_characters: int) -> int:
+        """Width of a row whose text has so many characters, in pixels."""
+        return round(2 * MARGIN + (21 + n_characters) * self._cell)
 
     def paint(
         self, painter: QPainter, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex

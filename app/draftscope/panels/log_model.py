@@ -15,7 +15,10 @@ LevelRole = Qt.ItemDataRole.UserRole
 TimeRole = Qt.ItemDataRole.UserRole + 1
 
 N_KEPT = 20_000
-"""Lines that the list holds at most; the oldest go first."""
+"""Lines that the list holds; the oldest go first."""
+
+N_TRIMMED = 1_000
+"""Lines that it may hold beyond that before they go."""
 
 
 class LogModel(QAbstractListModel):
@@ -88,7 +91,8 @@ class LogModel(QAbstractListModel):
 
     def _trim(self) -> None:
         n_over = len(self._shown) - N_KEPT
-        if n_over > 0:
+        # In blocks, since taking rows from the front costs the same whatever their number.
+        if n_over >= N_TRIMMED:
             self.beginRemoveRows(QModelIndex(), 0, n_over - 1)
             del self._shown[:n_over]
             self.endRemoveRows()

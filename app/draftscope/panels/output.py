@@ -19,10 +19,9 @@ from draftscope.panels.slot_words import slot_words
 from draftscope.panels.token_flow import TokenFlow
 from draftscope.panels.token_legend import TokenLegend
 from draftscope.session.session import Session
-from draftscope.session.state import SessionState
 from draftscope.trace.acceptance import SlotAcceptance
 
-BEST_ASPECT = 1.7
+BEST_ASPECT = 1.4
 """Width of a card divided by its height that reads best; the grid comes as near as it can."""
 
 MIN_CARD_WIDTH = 260
@@ -116,8 +115,7 @@ class OutputPanel(Panel):
         new = tokens[self._n_tokens_seen :]
         self._n_tokens_seen = len(tokens)
         model = self.session.model
-        is_running = self.session.state in (SessionState.RUNNING, SessionState.STOPPING)
-        has_pieces = is_running and (model is None or model.has_tokenizer)
+        has_pieces = self.session.is_running and (model is None or model.has_tokenizer)
         for slot, card in self.cards.items():
             card.view.flow.append(new[new["slot"] == slot], has_pieces=has_pieces)
             card.view.sync()
