@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from draftscope.base.paths import demo_model
 from draftscope.base.units import bytes_text
 from draftscope.cli.failure import ExitCode, WrongUse
 from draftscope.cli.terminal import table
+from draftscope.engine.gguf_values import printable
 from draftscope.engine.model_file import ModelFile, inspect_model
 from draftscope.engine.model_memory import MemoryNeeds, SlotMemory
 from draftscope.engine.protocol import ContextSettings, as_plain
@@ -75,11 +77,17 @@ def as_json(model: ModelFile, asked: Asked) -> dict[str, Any]:
     """The facts as JSON types; sizes in bytes."""
     facts: dict[str, Any] = as_plain({name: getattr(model, name) for name in ModelFile.__dataclass_fields__})
     facts["path"] = str(model.path)
-    facts["metadata"] = dict(model.metadata)
-    facts["mtp"]["meaning"] = model.mtp.meaning
+    facts["types"] = dict(model.types)
+    facts["metadata"] = {key: _finite(value) for key, value in model.metadata.items()}
+    facts["mtp"] |= {"meaning": model.mtp.meaning, "types": dict(model.mtp.types)}
     facts["can_run"] = model.obstacle is None
     facts["prediction"] = _prediction(model, asked)
     return facts
+
+
+def _finite(value: int | float | bool | str) -> int | float | bool | str:
+    """JSON has no NaN and no infinity; a metadata value may be one."""
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _prediction(model: ModelFile, asked: Asked) -> dict[str, Any] | None:
@@ -110,15 +118,15 @@ def as_text(model: ModelFile, asked: Asked) -> str:
 
 
 def _headline(model: ModelFile) -> Iterator[str]:
-    yield f"{model.path}"
+    yield printable(str(model.path))
     if model.obstacle is not None:
         yield f"  cannot be run: {model.obstacle.message}"
         yield f"  {model.obstacle.hint}"
     parts = f" in {model.n_parts} files" if model.n_parts > 1 else ""
     yield from _rows(
         [
-            ("name", model.name or "none"),
-            ("architecture", model.architecture or "not stated"),
+            ("name", _brief(model.name) or "none"),
+            ("architecture", _brief(model.architecture) or "not stated"),
             ("parameters", f"{model.n_params:,} in {model.n_tensors} tensors"),
             ("file", f"{bytes_text(model.size_bytes)}{parts}, GGUF version {model.gguf_version}"),
             ("weights", _types(model.types) or "none"),
@@ -126,13 +134,13 @@ def _headline(model: ModelFile) -> Iterator[str]:
             ("vocabulary", f"{model.n_vocab:,} tokens, {_tokenizer(model)}"),
             ("trained for", f"{model.n_ctx_train:,} tokens of context"),
             ("chat template", "yes" if model.chat_template else "none"),
-            ("licence", model.licence or "not stated"),
+            ("licence", _brief(model.licence) or "not stated"),
         ]
     )
 
 
 def _tokenizer(model: ModelFile) -> str:
-    return f"tokenizer {model.tokenizer}" if model.has_tokenizer else "no tokenizer: prompts must be token ids"
+    return f"tokenizer {_brief(model.tokenizer)}" if model.has_tokenizer else "no tokenizer: prompts must be token ids"
 
 
 def _mtp(model: ModelFile) -> Iterator[str]:
@@ -156,7 +164,7 @@ def _ways_back(model: ModelFile, asked: Asked) -> str:
     lines = [("", "", "state a slot", "")]
     for way in model.ways_back:
         n_bytes = bytes_of.get(way.name)
-        size = "-" if n_bytes is None or not way.is_possible else bytes_text(n_bytes)
+        size = bytes_text(n_bytes) if n_bytes else "-"
         lines.append((way.name, "yes" if way.is_possible else "no", size, way.why))
     widths = [max(len(line[column]) for line in lines) for column in range(3)]
     shown = [f"  {a:{widths[0]}}  {b:{widths[1]}}  {c:>{widths[2]}}  {d}".rstrip() for a, b, c, d in lines]
@@ -191,13 +199,12 @@ def _memory(model: ModelFile, asked: Asked) -> Iterator[str]:
 
 
 def _metadata(model: ModelFile) -> str:
-    lines = ["Metadata", *_rows([(key, _brief(value)) for key, value in model.metadata.items()])]
+    lines = ["Metadata", *_rows([(_brief(key), _brief(value)) for key, value in model.metadata.items()])]
     return "\n".join(lines)
 
 
 def _brief(value: int | float | bool | str) -> str:
-    text = str(value).replace("\n", "\\n")
-    text = "".join(c if c.isprintable() else "\ufffd" for c in text)
+    text = printable(str(value).replace("\n", "\\n"))
     return text if len(text) <= _VALUE_WIDTH else f"{text[: _VALUE_WIDTH - 1]}…"
 
 

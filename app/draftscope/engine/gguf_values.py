@@ -120,18 +120,18 @@ MetadataValue = Scalar | GgufArray
 
 def bad_file(path: Path, what: str, hint: str = "") -> EngineError:
     """The error for a file that cannot be used: ``what`` continues a sentence that begins with the file's name."""
-    return EngineError(ErrorCode.BAD_FILE, f"{shown(str(path))} {what}.", hint)
+    return EngineError(ErrorCode.BAD_FILE, f"{printable(str(path))} {what}.", hint)
 
 
 BROKEN_HINT = "The file is damaged or was made by a faulty program; get it again."
 CUT_HINT = "The download or copy was not finished; get the file again."
 
 
-def shown(text: str) -> str:
+def printable(text: str) -> str:
     """A text of unknown origin for a message: what cannot be printed is replaced."""
     return "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
 def quoted(text: str) -> str:
     """The same in quotes, cut to 80 characters."""
-    return "'" + shown(text if len(text) <= 80 else text[:79] + "…") + "'"
+    return "'" + printable(text if len(text) <= 80 else text[:79] + "…") + "'"

@@ -62,7 +62,9 @@ class Hyperparameters:
         if not isinstance(value, GgufArray):
             return (self.number(key),) * self.n_layer_all
         if len(value) != self.n_layer_all:
-            raise bad_file(self.path, f"has {len(value)} values for its {self.n_layer_all} layers in {quoted(full)}")
+            raise bad_file(
+                self.path, f"has {len(value)} values for its {self.n_layer_all} layers in {quoted(full)}", BROKEN_HINT
+            )
         if value.type_name in ("str", "f32", "f64"):
             raise self._wrong_type(full)
         return tuple(int(item) for item in value)
@@ -78,7 +80,7 @@ class Hyperparameters:
                 return tuple(bool(flag) for flag in self.per_layer("attention.recurrent_layers", 0))
             interval = self.number("full_attention_interval", architectures.RECURRENT_BY_INTERVAL[name])
             if interval == 0:
-                raise bad_file(self.path, "says that every 0th layer is full attention")
+                raise bad_file(self.path, "says that every 0th layer is full attention", BROKEN_HINT)
             return tuple(i < self.n_layer and (i + 1) % interval != 0 for i in range(n))
         if name in architectures.HYBRID:
             ffn = self.per_layer("feed_forward_length", 0)

@@ -33,6 +33,7 @@ _LOADS_WITHOUT_TENSORS = frozenset(
     {"glm4moe", "deepseek2", "mistral4", "deepseek32", "deepseek4", "glm-dsa", "bailingmoe3", "cohere2moe"}
     | architectures.CHAINED_HEADS
 )
+_KEEPS_UNUSED = frozenset({"glm4", "bailingmoe2", "exaone4", "exaone-moe", "dots3note", "gpt-oss"})
 _LOW_BITS = ("Q1_", "Q2_", "Q3_", "IQ1_", "IQ2_", "IQ3_", "TQ1_", "TQ2_")
 
 
@@ -61,7 +62,7 @@ class MtpHead:
 
     @property
     def low_bit_types(self) -> tuple[str, ...]:
-        """Types of three bits or less among the MTP tensors; so coarse a head has been seen to accept next to nothing."""
+        """Types of three bits or less among the MTP tensors; such heads have been seen to accept next to nothing."""
         return tuple(name for name, _ in self.types if name.startswith(_LOW_BITS))
 
 
@@ -126,7 +127,10 @@ def _why_not(model: Hyperparameters, family: MtpFamily, n_missing: int) -> str:
 
 
 def _loads_without_mtp(model: Hyperparameters, are_missing: bool) -> bool:
-    return not are_missing or _family(model) is MtpFamily.NONE or model.architecture in _LOADS_WITHOUT_TENSORS
+    """Whether libllama loads the trunk: most architectures refuse tensors they do not know, or miss those they do."""
+    if _family(model) is MtpFamily.NONE:
+        return model.architecture in _KEEPS_UNUSED
+    return not are_missing or model.architecture in _LOADS_WITHOUT_TENSORS
 
 
 def _layers(n: int) -> str:

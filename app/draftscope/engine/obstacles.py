@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from draftscope.engine import architectures
 from draftscope.engine.errors import ErrorCode, ErrorReport
 from draftscope.engine.gguf import GgufFile
-from draftscope.engine.gguf_values import BROKEN_HINT, GgufArray, TensorInfo, quoted, shown
+from draftscope.engine.gguf_values import BROKEN_HINT, GgufArray, TensorInfo, printable, quoted
 from draftscope.engine.hyperparameters import Hyperparameters
 from draftscope.engine.mtp_head import MtpFamily, MtpHead
 
@@ -36,7 +36,7 @@ class Subject:
     @property
     def name(self) -> str:
         """The file's path as it may be shown."""
-        return shown(str(self.file.path))
+        return printable(str(self.file.path))
 
 
 def find_obstacle(subject: Subject, *, use_mtp: bool) -> ErrorReport | None:
