@@ -109,12 +109,13 @@ def test_an_accepted_token_stands_on_its_wash_and_a_sampled_one_on_the_panel(vie
     assert colours_around(view, picture, 2) == QColor(DARK.panel).name()
 
 
-def test_the_tokens_of_the_selected_round_stand_on_the_selection(view: TokenView) -> None:
+def test_the_selected_round_is_marked_and_still_shows_what_was_accepted(view: TokenView) -> None:
     feed(view, 3)
     view.set_selected_round(1)
     picture = view.viewport().grab().toImage()
-    assert colours_around(view, picture, 3) == QColor(DARK.selection_wash).name()
-    assert colours_around(view, picture, 0) == QColor(DARK.accepted_wash(1)).name()
+    assert colours_around(view, picture, 5) == QColor(DARK.selection_wash).name()
+    assert colours_around(view, picture, 2) == QColor(DARK.panel).name()
+    assert colours_around(view, picture, 3) == QColor(DARK.accepted_wash(1)).name()
 
 
 def test_a_theme_change_repaints(view: TokenView) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from typing import ClassVar
 
-from PySide6.QtCore import Signal
-from PySide6.QtGui import QColor, QPalette
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QStackedLayout, QWidget
 
 from draftscope.base.theme import Theme
 from draftscope.panels.empty_state import EmptyState
 from draftscope.panels.paint_clock import PaintClock
+from draftscope.panels.panel_style import panel_style
 from draftscope.session.session import Session
 from draftscope.session.state import SessionState
 
@@ -41,7 +41,7 @@ class Panel(QWidget):
         self.setAccessibleName(self.title)
         self.paint_clock = PaintClock()
         self.body = QWidget(self)
-        self.setAutoFillBackground(True)
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.empty = EmptyState(theme, self)
         self._stack = QStackedLayout(self)
         self._stack.setContentsMargins(0, 0, 0, 0)
@@ -87,9 +87,7 @@ class Panel(QWidget):
         self.update()
 
     def _fill_background(self) -> None:
-        palette = self.palette()
-        palette.setColor(QPalette.ColorRole.Window, QColor(getattr(self.theme, self.surface)))
-        self.setPalette(palette)
+        self.setStyleSheet(panel_style(self.objectName(), self.theme, self.surface))
 
     def set_headline(self, text: str) -> None:
         """Announce the panel's figure when it differs from the last one."""

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QMenu, QPushButton, QVBoxLayout, QWidget
 from draftscope.base.theme import Theme
 from draftscope.panels.card_header import CardHeader
 from draftscope.panels.paint_clock import PaintClock
-from draftscope.panels.small_button import small_button_style
+from draftscope.panels.panel_style import small_button_style
 from draftscope.panels.token_flow import TokenFlow
 from draftscope.panels.token_view import TokenView
 

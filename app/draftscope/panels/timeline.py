@@ -13,8 +13,8 @@ from draftscope.base.theme import Theme
 from draftscope.engine.events import Kind, Phase
 from draftscope.panels.lane_view import LaneView
 from draftscope.panels.panel import Panel, why_no_run
+from draftscope.panels.panel_style import small_button_style
 from draftscope.panels.phase_legend import PhaseLegend
-from draftscope.panels.small_button import small_button_style
 from draftscope.session.session import Session
 
 HINT = "Wheel zooms, drag pans, Shift and drag measures, a click selects the round"

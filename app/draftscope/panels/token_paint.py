@@ -75,10 +75,10 @@ class TokenPainter:
         origin = flow.origins[part.token]
         is_selected = self.selected_round is not None and flow.rounds[part.token] == self.selected_round
         box = self._box(part, left, top)
-        if is_selected:
-            painter.fillRect(box, self._selection)
-        elif origin == Origin.ACCEPTED:
+        if origin == Origin.ACCEPTED:
             painter.fillRect(box, self._washes[min(flow.draft_position(part.token), len(self._washes)) - 1])
+        elif is_selected:
+            painter.fillRect(box, self._selection)
         if origin == Origin.REJECTED:
             pen = self._bad_selected if is_selected else self._bad
             self._draw_text(painter, part, left, top, pen, self._small_font)
@@ -94,6 +94,7 @@ class TokenPainter:
             painter.drawLine(QPointF(box.left() + (2 if begins else 0), bottom), QPointF(box.right(), bottom))
         if is_selected:
             painter.fillRect(QRectF(box.left(), box.bottom() - 2, box.width(), 2), self._outline)
+            painter.fillRect(QRectF(box.left(), box.top(), box.width(), 1), self._outline)
         if part.token == self.hovered_token:
             painter.setPen(self._hover)
             painter.drawRect(box.adjusted(0.5, 0.5, -0.5, -0.5))
