@@ -9,9 +9,11 @@ import numpy as np
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from draftscope.base.theme import Theme
+from draftscope.panels.fonts import figure_font
 from draftscope.panels.panel import Panel, why_no_run
 from draftscope.panels.plot import Axis, EndLabel, Plot
 from draftscope.panels.position_bars import PositionBar, PositionBars
+from draftscope.panels.round_step import step_round
 from draftscope.session.session import Session
 from draftscope.trace.acceptance import SlotAcceptance
 
@@ -43,6 +45,8 @@ class AcceptancePanel(Panel):
         self._window = QComboBox()
         self.over_rounds = Plot(theme, Axis("bottom", "{:.0f}".format, is_whole=True), Axis("left", _percent), self.paint_clock)
         self.by_position = PositionBars(theme, self.paint_clock)
+        self._accepted = QLabel()
+        self._length = QLabel()
         self._captions: list[QLabel] = []
         self._build()
         self._apply_theme()
@@ -63,14 +67,28 @@ class AcceptancePanel(Panel):
         self.over_rounds.setYRange(*Y_RANGE, padding=0.0)
         self.over_rounds.getPlotItem().setLimits(xMin=-0.5, minXRange=4.0)
         self.over_rounds.getPlotItem().getAxis("left").setTickSpacing(0.25, 0.25)
+        self.over_rounds.setToolTip("Wheel zooms, drag pans, a click selects the round, a double click shows all")
         self.over_rounds.x_clicked.connect(self._on_x_clicked)
+        self.over_rounds.step_asked.connect(self._on_step_asked)
         layout = QVBoxLayout(self.body)
         layout.setContentsMargins(8, 4, 8, 4)
         layout.setSpacing(2)
+        layout.addLayout(self._figures_row())
         layout.addLayout(self._caption("Accepted share of the draft, by round", RATE_MEANS, self._window))
         layout.addWidget(self.over_rounds, 3)
         layout.addLayout(self._caption("Accepted share by draft position", POSITION_MEANS))
         layout.addWidget(self.by_position, 2)
+
+    def _figures_row(self) -> QHBoxLayout:
+        row = QHBoxLayout()
+        row.setContentsMargins(4, 4, 4, 0)
+        row.setSpacing(16)
+        for label, means in ((self._accepted, RATE_MEANS), (self._length, LENGTH_MEANS)):
+            label.setFont(figure_font())
+            label.setToolTip(means)
+            row.addWidget(label)
+        row.addStretch(1)
+        return row
 
     def _caption(self, text: str, means: str, *controls: QWidget) -> QHBoxLayout:
         label = QLabel(text)
@@ -98,6 +116,8 @@ class AcceptancePanel(Panel):
         total = self.session.acceptance.total()
         slots = list(self.session.acceptance.slots())
         self.set_headline(f"{_percent(total.rate)} of drafts · {total.mean_accepted_length:.2f} tokens per round")
+        self._accepted.setText(f"<b>{total.n_accepted:,}</b> of {total.draft_n:,} drafted tokens accepted")
+        self._length.setText(f"<b>{total.mean_accepted_length:.2f}</b> tokens per round")
         self._draw_over_rounds(slots)
         self.by_position.show_bars([bar for slot in slots for bar in _bars(slot, self.session.acceptance.slot(slot))])
         selected = self.session.view.selected_round
@@ -125,9 +145,14 @@ class AcceptancePanel(Panel):
     def _on_x_clicked(self, x: float) -> None:
         self.session.view.select_round(max(round(x), 0))
 
+    def _on_step_asked(self, step: int) -> None:
+        step_round(self.session, step)
+
     def _apply_theme(self) -> None:
         self.over_rounds.set_theme(self.theme)
         self.by_position.set_theme(self.theme)
+        for label in (self._accepted, self._length):
+            label.setStyleSheet(f"color: {self.theme.text}; background: transparent;")
         for label in self._captions:
             label.setStyleSheet(f"color: {self.theme.dim}; background: transparent;")
 

@@ -176,6 +176,9 @@ class LaneView(QWidget):
         for rank, image in enumerate(self._lane_images(place, window)):
             self._painter.draw_lane(painter, place, rank, image)
         self._draw_marks(painter, place, window, limits[0])
+        if self.hasFocus():
+            painter.setPen(QColor(self._theme.accent))
+            painter.drawRect(self.rect().adjusted(0, 0, -1, -1))
 
     def _lane_images(self, place: LaneGeometry, window: TimeWindow) -> list[QImage]:
         """Images of the lanes; made again only when window, records or theme changed, not for each move of the pointer."""

@@ -9,7 +9,7 @@ import numpy as np
 import pyqtgraph as pg
 from numpy.typing import NDArray
 from PySide6.QtCore import QPointF, QRectF, Qt, Signal
-from PySide6.QtGui import QBrush, QColor, QFontMetricsF, QPainter, QPaintEvent, QPen
+from PySide6.QtGui import QBrush, QColor, QFontMetricsF, QKeyEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QGraphicsSceneMouseEvent, QStyleOptionGraphicsItem, QWidget
 
 from draftscope.base.theme import Theme
@@ -99,6 +99,9 @@ class Plot(pg.PlotWidget):  # type: ignore[misc]
     x_clicked = Signal(float)
     """The plot was clicked at this x."""
 
+    step_asked = Signal(int)
+    """The left (-1) or right (1) arrow key was pressed."""
+
     def __init__(self, theme: Theme, x_axis: Axis, y_axis: Axis, clock: PaintClock) -> None:
         self._clock = clock
         super().__init__(axisItems={"bottom": x_axis, "left": y_axis}, background=theme.panel)
@@ -146,6 +149,26 @@ class Plot(pg.PlotWidget):  # type: ignore[misc]
         """Paint, on the panel's clock."""
         with self._clock:
             super().paintEvent(event)
+            if self.hasFocus():
+                painter = QPainter(self.viewport())
+                painter.setPen(QColor(self._theme.accent))
+                painter.drawRect(self.viewport().rect().adjusted(0, 0, -1, -1))
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+        """Arrow keys step, plus and minus zoom, Home shows all."""
+        match event.key():
+            case Qt.Key.Key_Left:
+                self.step_asked.emit(-1)
+            case Qt.Key.Key_Right:
+                self.step_asked.emit(1)
+            case Qt.Key.Key_Plus | Qt.Key.Key_Equal:
+                self.view.scaleBy(x=1 / 1.5)
+            case Qt.Key.Key_Minus:
+                self.view.scaleBy(x=1.5)
+            case Qt.Key.Key_Home:
+                self.view.enableAutoRange(x=True)
+            case _:
+                super().keyPressEvent(event)
 
     def set_theme(self, theme: Theme) -> None:
         """Take the colours of a theme."""
@@ -161,6 +184,9 @@ class Plot(pg.PlotWidget):  # type: ignore[misc]
 
     def _on_clicked(self, event: QGraphicsSceneMouseEvent) -> None:
         if event.button() != Qt.MouseButton.LeftButton:
+            return
+        if event.double():
+            self.view.enableAutoRange(x=True)
             return
         if self.view.sceneBoundingRect().contains(event.scenePos()):
             self.x_clicked.emit(float(self.view.mapSceneToView(event.scenePos()).x()))

@@ -15,6 +15,7 @@ from draftscope.panels.lane_view import LaneView
 from draftscope.panels.panel import Panel, why_no_run
 from draftscope.panels.panel_style import small_button_style
 from draftscope.panels.phase_legend import PhaseLegend
+from draftscope.panels.round_step import step_round
 from draftscope.session.session import Session
 
 HINT = "Wheel zooms, drag pans, Shift and drag measures, a click selects the round"
@@ -107,12 +108,7 @@ class TimelinePanel(Panel):
         self.lanes.set_selected_round(self.session.view.selected_round)
 
     def _on_round_step_asked(self, step: int) -> None:
-        rounds = self.session.trace.kind(Kind.ROUND)["round"]
-        if len(rounds) == 0:
-            return
-        selected = self.session.view.selected_round
-        first, last = int(rounds.min()), int(rounds.max())
-        self.session.view.select_round(last if selected is None else min(max(selected + step, first), last))
+        step_round(self.session, step)
 
     def _on_crosshair_changed(self) -> None:
         self.lanes.set_crosshair(self.session.view.crosshair_ns)
