@@ -9,10 +9,11 @@ import numpy as np
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from draftscope.base.theme import Theme
+from draftscope.engine.events import Kind
 from draftscope.panels.fonts import figure_font
 from draftscope.panels.panel import Panel, why_no_run
 from draftscope.panels.plot import Axis, EndLabel, Plot
-from draftscope.panels.position_bars import PositionBar, PositionBars
+from draftscope.panels.position_bars import SCALE_WIDTH, PositionBar, PositionBars
 from draftscope.panels.round_step import step_round
 from draftscope.session.session import Session
 from draftscope.trace.acceptance import SlotAcceptance
@@ -20,7 +21,7 @@ from draftscope.trace.acceptance import SlotAcceptance
 WINDOWS = (8, 32, 128)
 """Rounds of a slot that the moving acceptance can be taken over."""
 
-Y_RANGE = (-0.03, 1.06)
+Y_RANGE = (-0.04, 1.12)
 """A little more than 0 to 100 %, so that lines and ticks at both ends are seen whole."""
 
 RATE_MEANS = (
@@ -66,7 +67,9 @@ class AcceptancePanel(Panel):
         self.over_rounds.setMinimumHeight(110)
         self.over_rounds.setYRange(*Y_RANGE, padding=0.0)
         self.over_rounds.getPlotItem().setLimits(xMin=-0.5, minXRange=4.0)
-        self.over_rounds.getPlotItem().getAxis("left").setTickSpacing(0.25, 0.25)
+        scale = self.over_rounds.getPlotItem().getAxis("left")
+        scale.setTickSpacing(0.25, 0.25)
+        scale.setWidth(SCALE_WIDTH)
         self.over_rounds.setToolTip("Wheel zooms, drag pans, a click selects the round, a double click shows all")
         self.over_rounds.x_clicked.connect(self._on_x_clicked)
         self.over_rounds.step_asked.connect(self._on_step_asked)
@@ -126,11 +129,12 @@ class AcceptancePanel(Panel):
     def _draw_over_rounds(self, slots: list[int]) -> None:
         window = int(self._window.currentData())
         labels = []
+        last_round = self.session.trace.kind(Kind.ROUND)["round"].max(initial=0)
         for slot in slots:
             rounds, rates = self.session.acceptance.over_rounds(slot, window)
             if len(rounds) == 0:
                 continue
-            self.over_rounds.set_line(slot, rounds, rates)
+            self.over_rounds.set_line(slot, rounds, rates, float(last_round))
             known = np.flatnonzero(np.isfinite(rates))
             if len(known):
                 labels.append(EndLabel(float(rates[known[-1]]), f"slot {slot}", self.theme.slot_text(slot)))

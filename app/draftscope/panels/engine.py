@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import ClassVar
 
+from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QVBoxLayout
 
 from draftscope.base.theme import Theme
@@ -46,6 +47,11 @@ class EnginePanel(Panel):
         self.facts.setAccessibleName("Facts about the engine")
         self._counters = RunCounters()
         self._next_read_s = 0.0
+        # Rates over the last second fall to 0 though nothing happens any more: look once more then.
+        self._later = QTimer(self)
+        self._later.setSingleShot(True)
+        self._later.setInterval(1_100)
+        self._later.timeout.connect(self.mark_stale)
         layout = QVBoxLayout(self.body)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self.facts)
@@ -68,6 +74,8 @@ class EnginePanel(Panel):
     def _refresh_body(self) -> None:
         self._next_read_s = time.monotonic() + READ_INTERVAL_S
         self.facts.show_sections(self._sections())
+        if self.session.meter.records_per_s > 0:
+            self._later.start()
         model = self.session.model
         if self.session.death is not None:
             self.set_headline("stopped")

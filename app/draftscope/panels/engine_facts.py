@@ -38,7 +38,8 @@ def model_section(model: ModelReport) -> Section:
         "Model",
         (
             Fact("File", Path(model.path).name, model.path),
-            Fact("Kind", f"{model.description}, architecture {model.architecture}"),
+            # llama.cpp writes "?B" where it has no name for the size; the parameters are told below.
+            Fact("Kind", model.description.replace(" ?B", ""), f"Architecture {model.architecture}"),
             Fact("Size", f"{units.size(model.size_bytes)}, {model.n_params:,} parameters"),
             Fact("Shape", f"{model.n_layer} layers of width {model.n_embd}, {model.n_vocab:,} tokens in the vocabulary"),
             Fact(

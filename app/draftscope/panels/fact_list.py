@@ -105,7 +105,10 @@ class FactList(QScrollArea):
         value.setWordWrap(True)
         value.setTextFormat(Qt.TextFormat.PlainText)
         value.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        value.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        # Narrower than its text, and then as high as the wrapped text needs.
+        policy = QSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Minimum)
+        policy.setHeightForWidth(True)
+        value.setSizePolicy(policy)
         top = Qt.AlignmentFlag.AlignTop
         self._grid.addWidget(name, line, 0, top)
         self._grid.addWidget(value, line, 1, top)

@@ -12,7 +12,7 @@ from PySide6.QtCore import QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QBrush, QColor, QFontMetricsF, QKeyEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QGraphicsSceneMouseEvent, QStyleOptionGraphicsItem, QWidget
 
-from draftscope.base.theme import Theme
+from draftscope.base.theme import Theme, mix
 from draftscope.panels.fonts import figure_font
 from draftscope.panels.label_places import spread
 from draftscope.panels.paint_clock import PaintClock
@@ -107,13 +107,14 @@ class Plot(pg.PlotWidget):  # type: ignore[misc]
         super().__init__(axisItems={"bottom": x_axis, "left": y_axis}, background=theme.panel)
         self._theme = theme
         self._lines: dict[int, pg.PlotDataItem] = {}
+        self._rests: dict[int, pg.PlotDataItem] = {}
         item = self.getPlotItem()
         item.setMenuEnabled(False)
         item.hideButtons()
         item.setClipToView(True)
         item.setDownsampling(auto=True, mode="peak")
         item.showGrid(x=False, y=True, alpha=0.35)
-        item.layout.setContentsMargins(4, 8, 4, 4)
+        item.layout.setContentsMargins(0, 8, 4, 4)
         self.view = item.getViewBox()
         self.view.setMouseEnabled(x=True, y=False)
         self.view.setDefaultPadding(0.0)
@@ -126,18 +127,21 @@ class Plot(pg.PlotWidget):  # type: ignore[misc]
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.set_theme(theme)
 
-    def set_line(self, slot: int, x: NDArray[np.generic], y: NDArray[np.generic]) -> None:
-        """Set the points of a slot's line; NaN leaves a gap."""
-        line = self._lines.get(slot)
-        if line is None:
-            line = self._lines[slot] = self.plot(connect="finite", skipFiniteCheck=False)
-            line.setPen(slot_pen(self._theme, slot))
-        line.setData(x, y)
+    def set_line(self, slot: int, x: NDArray[np.generic], y: NDArray[np.generic], x_end: float) -> None:
+        """Set the points of a slot's line; NaN leaves a gap. A faint rest leads from its end to the label at ``x_end``."""
+        if slot not in self._lines:
+            self._lines[slot] = self.plot(connect="finite")
+            self._rests[slot] = self.plot()
+            self._restyle_line(slot)
+        self._lines[slot].setData(x, y)
+        is_short = len(x) > 0 and x[-1] < x_end
+        self._rests[slot].setData([x[-1], x_end] if is_short else [], [y[-1]] * 2 if is_short else [])
 
     def drop_lines(self, keep: Sequence[int] = ()) -> None:
         """Remove the lines of all slots but those to keep."""
         for slot in [slot for slot in self._lines if slot not in keep]:
             self.removeItem(self._lines.pop(slot))
+            self.removeItem(self._rests.pop(slot))
 
     def mark_x(self, x: float | None) -> None:
         """Show the vertical line of the selection at ``x``, or hide it."""
@@ -179,8 +183,13 @@ class Plot(pg.PlotWidget):  # type: ignore[misc]
             axis.setPen(pg.mkPen(theme.line))
             axis.setTextPen(pg.mkPen(theme.dim))
         self._marker.setPen(pg.mkPen(theme.accent, width=1, style=Qt.PenStyle.DashLine))
-        for slot, line in self._lines.items():
-            line.setPen(slot_pen(theme, slot))
+        for slot in self._lines:
+            self._restyle_line(slot)
+
+    def _restyle_line(self, slot: int) -> None:
+        self._lines[slot].setPen(slot_pen(self._theme, slot))
+        faint = mix(self._theme.panel, self._theme.slot(slot), 0.45)
+        self._rests[slot].setPen(pg.mkPen(faint, width=1, style=Qt.PenStyle.DotLine))
 
     def _on_clicked(self, event: QGraphicsSceneMouseEvent) -> None:
         if event.button() != Qt.MouseButton.LeftButton:

@@ -15,7 +15,9 @@ from draftscope.panels.fonts import figure_font
 from draftscope.panels.paint_clock import PaintClock
 from draftscope.panels.plot import slot_brush, whole_pixels
 
-LEFT = 46
+SCALE_WIDTH = 46
+"""Pixels left of the bars, for the scale; plots above them take the same."""
+
 TOP = 18
 RIGHT = 10
 BAR_MAX = 44
@@ -79,7 +81,7 @@ class PositionBars(QWidget):
         painter = QPainter(self)
         painter.fillRect(self.rect(), QColor(self._theme.panel))
         painter.setFont(self._font)
-        area = QRectF(LEFT, TOP, self.width() - LEFT - RIGHT, self.height() - TOP - 2 * self._line - 8)
+        area = QRectF(SCALE_WIDTH, TOP, self.width() - SCALE_WIDTH - RIGHT, self.height() - TOP - 2 * self._line - 8)
         self._draw_scale(painter, area)
         self._boxes = []
         positions = sorted({bar.position for bar in self._bars})
