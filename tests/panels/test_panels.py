@@ -196,6 +196,20 @@ def test_the_acceptance_plot_ends_each_line_with_its_name_apart_from_the_others(
     assert all(b - a > 8 for a, b in zip(places, places[1:], strict=False))
 
 
+def test_sixty_four_slots_find_room(make: Make) -> None:
+    session, _ = running_session(n_slots=64, n_rounds=4)
+    acceptance, timeline = make(AcceptancePanel, session), make(TimelinePanel, session)
+    output = make(OutputPanel, session)
+    assert isinstance(acceptance, AcceptancePanel)
+    assert isinstance(timeline, TimelinePanel)
+    assert isinstance(output, OutputPanel)
+    assert acceptance.over_rounds.labels.shown[-1].text.startswith("+ ")
+    place = timeline.lanes._geometry()
+    assert place.lane_top(64) + place.lane_height <= place.axis_top
+    assert len(output.cards) == 64
+    assert all(card.height() >= 120 for card in output.cards.values())
+
+
 def test_the_engine_panel_shows_what_was_granted_of_what_was_asked(make: Make) -> None:
     session = MadeSession()
     session.take_model(made_model(n_slots=2, n_slots_asked=6))

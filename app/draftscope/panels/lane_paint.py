@@ -21,6 +21,7 @@ RIGHT = 8
 GAP_AFTER_ENGINE = 6
 LANE_MAX = 30
 LANE_MIN = 10
+LANES_TOP = 6
 LEAST_COVER = 0.45
 """Strength of a pixel with little in it, so that a lone short span is seen."""
 
@@ -59,6 +60,8 @@ class LanePainter:
     def __init__(self, theme: Theme) -> None:
         self._font = figure_font(0.92)
         self._metrics = QFontMetricsF(self._font)
+        self._axis_height = round(self._metrics.height()) + 14
+        self._least_pitch = max(round(self._metrics.height()) + 1, LANE_MIN + 2)
         self.set_theme(theme)
 
     def set_theme(self, theme: Theme) -> None:
@@ -73,11 +76,15 @@ class LanePainter:
         """Fit the lanes into a widget of this size."""
         names = max((self._metrics.horizontalAdvance(lane_name(slot)) for slot in lanes), default=40.0)
         left = round(names) + 18
-        axis = round(self._metrics.height()) + 14
-        room = max(height - axis - 8 - GAP_AFTER_ENGINE, LANE_MIN)
-        pitch = max(min(room // max(len(lanes), 1), LANE_MAX + 6), LANE_MIN + 2)
+        room = height - self._axis_height - LANES_TOP - 2 - GAP_AFTER_ENGINE
+        pitch = max(min(room // max(len(lanes), 1), LANE_MAX + 6), self._least_pitch)
         lane_height = max(pitch - max(pitch // 5, 2), LANE_MIN)
-        return LaneGeometry(left, 6, max(width - left - RIGHT, 1), lane_height, pitch, lanes, height - axis)
+        axis = self._axis_height
+        return LaneGeometry(left, LANES_TOP, max(width - left - RIGHT, 1), lane_height, pitch, lanes, height - axis)
+
+    def least_height(self, n_lanes: int) -> int:
+        """The height below which so many lanes no longer fit."""
+        return n_lanes * self._least_pitch + self._axis_height + LANES_TOP + 2 + GAP_AFTER_ENGINE
 
     def draw_axis(self, painter: QPainter, place: LaneGeometry, window: TimeWindow, origin_ns: int) -> None:
         """Grid lines, ticks with times since ``origin_ns``, and the names of the lanes."""

@@ -68,6 +68,7 @@ class LaneView(QWidget):
         limits = self._store.time_range()
         if limits is None:
             return
+        self.setMinimumHeight(self._painter.least_height(len(self._lanes())))
         if self.is_following:
             shorter = limits[1] - limits[0] < self.window_ns.span_ns
             width = self._geometry().width

@@ -51,11 +51,20 @@ class EndLabels(pg.GraphicsWidget):  # type: ignore[misc]
             self.setFixedWidth(width)
         self.update()
 
+    @property
+    def shown(self) -> tuple[EndLabel, ...]:
+        """The labels that have room; where some have none, the last one says how many."""
+        n_fit = max(int(self.size().height() / QFontMetricsF(self._font).height()), 1)
+        if len(self._labels) <= n_fit:
+            return self._labels
+        rest = self._labels[n_fit - 1 :]
+        return (*self._labels[: n_fit - 1], EndLabel(rest[0].y, f"+ {len(rest)}", rest[0].colour))
+
     def places(self) -> list[float]:
-        """Heights of the labels' middles in pixels from the top, in the order given."""
+        """Heights of the middles of the labels shown, in pixels from the top, in their order."""
         height = self.size().height()
         low, high = self._view.viewRange()[1]
-        wanted = [(high - label.y) / max(high - low, 1e-12) * height for label in self._labels]
+        wanted = [(high - label.y) / max(high - low, 1e-12) * height for label in self.shown]
         line = QFontMetricsF(self._font).height()
         return spread(wanted, line, line / 2, height - line / 2)
 
@@ -64,7 +73,7 @@ class EndLabels(pg.GraphicsWidget):  # type: ignore[misc]
         painter.setFont(self._font)
         metrics = QFontMetricsF(self._font)
         drop = (metrics.ascent() - metrics.descent()) / 2
-        for label, middle in zip(self._labels, self.places(), strict=True):
+        for label, middle in zip(self.shown, self.places(), strict=True):
             painter.setPen(QColor(label.colour))
             painter.drawText(QPointF(8, middle + drop), label.text)
 

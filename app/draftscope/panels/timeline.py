@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QToolButton, QVBoxLayout
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QScrollArea, QSizePolicy, QToolButton, QVBoxLayout
 
 from draftscope.base import units
 from draftscope.base.theme import Theme
@@ -62,7 +62,12 @@ class TimelinePanel(Panel):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(2)
         layout.addLayout(head)
-        layout.addWidget(self.lanes, 1)
+        scroll = QScrollArea()
+        scroll.setWidget(self.lanes)
+        scroll.setWidgetResizable(True)
+        scroll.setFrameShape(QFrame.Shape.NoFrame)
+        scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        layout.addWidget(scroll, 1)
         layout.addLayout(foot)
 
     def _connect(self) -> None:
