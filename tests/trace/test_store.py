@@ -110,9 +110,12 @@ def test_a_window_has_what_overlaps_it_and_nothing_that_only_touches_it():
     assert store.spans_in(0, 35, 99)["t_start_ns"].tolist() == []
 
 
-def test_a_long_span_that_began_long_before_the_window_is_found():
+@pytest.mark.parametrize("n_parts", [1, 100])
+def test_a_long_span_that_began_long_before_the_window_is_found(n_parts):
     short = [span(start, 5) for start in range(10, 1000, 10)]
-    store = make_store(np.concatenate([span(0, 10_000), *short]))
+    store = TraceStore()
+    for part in np.array_split(np.concatenate([span(0, 10_000), *short]), n_parts):
+        store.append(part)
     assert store.spans_in(0, 903, 904)["t_start_ns"].tolist() == [0, 900]
 
 

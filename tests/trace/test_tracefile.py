@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from draftscope.engine.events import COLUMNS, Kind, Origin, Records
-from draftscope.trace.tracefile import TraceError, TraceWriter, read_trace
+from draftscope.trace.tracefile import TraceError, TraceWriter, read_trace, reader
 from draftscope.trace.tracefile.schema import APPLICATION_ID, FORMAT_VERSION
 from tests.trace.synthetic import PIECES, make_records, record
 
@@ -55,6 +55,7 @@ def test_what_was_written_comes_back_bit_for_bit(tmp_path):
 def test_a_closed_trace_is_one_file_and_a_name_with_odd_characters_is_no_trouble(tmp_path):
     path = write(tmp_path / "a b?c#d%20é.dscope", make_records(5))
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+    assert path.read_bytes()[18:20] == b"\1\1"  # no write-ahead log: readers need no second file
     assert read_trace(str(path)).store.n_records > 0
 
 
@@ -303,6 +304,22 @@ def test_a_trace_that_may_not_be_written_opens_and_stays_as_it_was(tmp_path, mon
     assert read_trace(path).store.n_records == len(make_records(3))
     assert path.read_bytes() == data
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+
+
+def test_a_trace_that_another_program_has_locked_is_told_as_such(tmp_path, monkeypatch):
+    monkeypatch.setattr(reader, "_WAIT_S", 0.05)
+    path = write(tmp_path / "x.dscope", make_records(3))
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    refused(path, "in use")
+    other.close()
+    assert read_trace(path).is_complete
+
+
+def test_a_cut_off_trace_that_cannot_be_put_back_here_says_what_to_copy(tmp_path, monkeypatch):
+    path = write(tmp_path / "x.dscope", make_records(3))
+    monkeypatch.setattr(reader, "_connect", lambda _: sqlite3.connect("file:/nowhere/x?mode=ro", uri=True))
+    refused(path, "cut off", "Copy both files", "x.dscope-wal")
 
 
 def test_the_file_names_itself_to_other_programs(tmp_path):

@@ -103,7 +103,12 @@ class TraceStore:
             self._slots.add(slot)
             if kind in _INDEXED:
                 chosen = records["slot"] == slot
-                self._tracks.setdefault((kind, slot), Track()).append(start[chosen], end[chosen], index[chosen])
+                self._track(kind, slot).append(start[chosen], end[chosen], index[chosen])
+
+    def _track(self, kind: Kind, slot: int) -> Track:
+        if (kind, slot) not in self._tracks:
+            self._tracks[kind, slot] = Track()
+        return self._tracks[kind, slot]
 
     def _note_rounds(self, column: _Column, rounds: NDArray[np.int32]) -> None:
         first = int(column.round_reach.view[-1]) if len(column.round_reach) else -1

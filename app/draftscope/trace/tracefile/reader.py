@@ -24,6 +24,7 @@ _HEADER_BYTES = 100
 _CHUNK = 20_000
 _MOST_DRAFTED = 65_535
 _LATEST_NS = 2**61
+_WAIT_S = 2.0
 
 
 def is_trace_file(path: Path) -> bool:
@@ -48,8 +49,22 @@ def read_trace(path: Path | str) -> Trace:
         with closing(_connect(path)) as database:
             _check_tables(path, database)
             return _read(path, database)
-    except (sqlite3.Error, ValueError, OverflowError, TypeError, KeyError, RecursionError) as error:
+    except sqlite3.OperationalError as error:
+        raise TraceError(_why_not_open(path, error)) from error
+    except (sqlite3.Error, ValueError, OverflowError, TypeError, RecursionError) as error:
         raise TraceError(f"The trace {path} is damaged: {error}. Use another copy of it.") from error
+
+
+def _why_not_open(path: Path, error: sqlite3.OperationalError) -> str:
+    match getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF:
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return f"The trace {path} is in use by another program. Try again when that has ended."
+        case sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_READONLY:
+            return (
+                f"The recording of {path} was cut off, and what is left in {path.name}-wal can be put back only where "
+                "files may be written. Copy both files into a folder of yours."
+            )
+    return f"The trace {path} is damaged: {error}. Use another copy of it."
 
 
 def _check_head(path: Path) -> None:
@@ -89,7 +104,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     has_rest = path.with_name(path.name + "-wal").exists()
     is_writable = os.access(path, os.W_OK) and os.access(path.absolute().parent, os.W_OK)
     mode = "mode=rw" if is_writable else "mode=ro" if has_rest else "mode=ro&immutable=1"
-    database = sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True, isolation_level=None)
+    database = sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True, isolation_level=None, timeout=_WAIT_S)
     database.execute("PRAGMA trusted_schema = OFF")
     return database
 
