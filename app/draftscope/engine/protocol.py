@@ -365,7 +365,7 @@ def decode(data: bytes) -> Message:
     try:
         fields = json.loads(data)
         cls = _TYPES[fields.pop("type")]
-    except (ValueError, KeyError, AttributeError, TypeError) as error:
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise ProtocolError(f"Not a message of this protocol: {data[:80]!r}.") from error
     return typing.cast(Message, _build(cls, fields))
 
