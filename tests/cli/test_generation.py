@@ -142,9 +142,9 @@ def test_a_refused_load_raises_with_the_last_log_lines() -> None:
 def test_a_dead_engine_is_told_with_signal_and_operation() -> None:
     def die(command: Command) -> list[Answer]:
         assert isinstance(command, Load)
-        return [EngineDied(signal.SIGKILL, 0, "verify, round 3", ("last words",))]
+        return [EngineDied(signal.SIGKILL, 0, "verifying drafts in round 3", ("last words",))]
 
-    with pytest.raises(EngineError, match=r"signal 9 \(SIGKILL\) while doing: verify, round 3") as caught:
+    with pytest.raises(EngineError, match=r"signal 9 \(SIGKILL\) while verifying drafts in round 3") as caught:
         Generation(ScriptedClient(die), Seen()).load(ModelSettings("m.gguf"), ContextSettings())
     assert caught.value.code is ErrorCode.ENGINE_DIED
     assert caught.value.__notes__ == ["engine log: last words"]

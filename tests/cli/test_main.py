@@ -103,7 +103,7 @@ def test_no_command_imports_qt() -> None:
 def test_a_reader_that_went_away_is_no_traceback() -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    command = [sys.executable, "-m", "draftscope.cli.main", "run", "--help"]
+    command = [sys.executable, "-m", "draftscope.cli.main", "info", "demo", "--json"]
     result = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True)
     os.close(writer)
     assert result.returncode == ExitCode.BROKEN_PIPE

@@ -104,7 +104,8 @@ def test_a_slot_has_counts_and_the_figures_that_follow() -> None:
 
 
 def test_what_was_not_drafted_has_no_acceptance() -> None:
-    plain = replace(result(0), n_rounds=4, draft_n=0, draft_n_accepted=0, accepted_at=(), drafted_at=(), generate_ms=0.0)
+    nothing = {"draft_n": 0, "draft_n_accepted": 0, "accepted_at": (), "drafted_at": ()}
+    plain = replace(result(0), n_rounds=4, generate_ms=0.0, **nothing)
     summary = _summary(Outcome([(0, plain)], [REPORT]))
     assert summary["slots"][0]["acceptance"] is None
     assert summary["slots"][0]["tokens_per_second"] is None
@@ -177,7 +178,7 @@ def test_the_table_says_what_a_person_needs() -> None:
     text = as_text(_summary(n_dropped=7))
     assert "33%" in text
     assert "way back    host: 3 saves" in text
-    assert "1.5 target decodes" in text
+    assert "1.5 of the target, 3 of the MTP context" in text
     assert "7 trace records" in text
 
 

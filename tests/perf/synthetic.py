@@ -30,7 +30,8 @@ def _one_round() -> Records:
     rows += [(Kind.SPAN, Phase.DRAFT, ENGINE_TRACK, 600 * step) for step in range(N_DRAFT)]
     rows += [(Kind.SPAN, Phase.VERIFY, ENGINE_TRACK, 2000)]
     for slot in range(N_SLOTS):
-        rows += [(Kind.SPAN, phase, slot, at) for phase, at in ((Phase.DRAFT, 0), (Phase.VERIFY, 2000), (Phase.ACCEPT, 4000))]
+        rows += [(Kind.SPAN, Phase.DRAFT, slot, 0), (Kind.SPAN, Phase.VERIFY, slot, 2000)]
+        rows += [(Kind.SPAN, Phase.ACCEPT, slot, 4000)]
         rows += [(Kind.TOKEN, Origin.ACCEPTED, slot, 4000)] * 2 + [(Kind.TOKEN, Origin.REJECTED, slot, 4000)]
         rows += [(Kind.ROUND, 2, slot, 0)]
     records = empty_records(len(rows))

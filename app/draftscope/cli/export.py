@@ -56,8 +56,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _export_chrome(source: Path, target: Path, *, with_text: bool) -> int:
-    from draftscope.trace.export.chrome import export_chrome
     from draftscope.trace.errors import TraceError
+    from draftscope.trace.export.chrome import export_chrome
     from draftscope.trace.tracefile import read_trace
 
     try:

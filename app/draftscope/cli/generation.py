@@ -205,7 +205,7 @@ def _died(answer: EngineDied) -> EngineError:
     how = f"with exit code {answer.exit_code}"
     if answer.signal:
         how = f"by signal {answer.signal} ({signal.Signals(answer.signal).name})"
-    doing = f" while doing: {answer.last_operation}" if answer.last_operation else ""
+    doing = f" while {answer.last_operation}" if answer.last_operation else ""
     error = EngineError(
         ErrorCode.ENGINE_DIED,
         f"The engine process ended {how}{doing}.",

@@ -86,7 +86,10 @@ def _sampling(fields: Any, place: str) -> SamplingSettings:
     try:
         settings: SamplingSettings = build(SamplingSettings, as_plain(SamplingSettings()) | fields)
     except (ProtocolError, TypeError) as error:
-        raise BadInput(f"{place}: 'sampling' is wrong: {error}", "Its fields: temperature, top_k, top_p, min_p, repeat_penalty, repeat_last_n, presence_penalty, seed.") from error
+        raise BadInput(
+            f"{place}: 'sampling' is wrong: {error}",
+            "Its fields: temperature, top_k, top_p, min_p, repeat_penalty, repeat_last_n, presence_penalty, seed.",
+        ) from error
     return settings
 
 

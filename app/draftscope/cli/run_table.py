@@ -30,9 +30,10 @@ def as_text(summary: dict[str, Any]) -> str:
 def _lines(summary: dict[str, Any]) -> Iterator[str]:
     speculation, decodes, checkpoints = summary["speculation"], summary["decodes"], summary["checkpoints"]
     if decodes["rounds"]:
+        target, draft = _figure(decodes["target_per_round"]), _figure(decodes["draft_per_round"])
         yield (
-            f"rounds      {decodes['rounds']}; in each {_figure(decodes['target_per_round'])} target decodes "
-            f"and {_figure(decodes['draft_per_round'])} MTP decodes; {decodes['replay']} replays of their own"
+            f"rounds      {decodes['rounds']}; decodes a round: {target} of the target, {draft} of the MTP context; "
+            f"replays of their own: {decodes['replay']}"
         )
     if speculation["is_active"]:
         saves = f"{checkpoints['n_saves']} saves{_time(checkpoints['save_us'])}"

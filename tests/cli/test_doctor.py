@@ -1,0 +1,96 @@
+"""``draftscope doctor``: findings, exit codes, and an engine that dies while it is asked."""
+
+from __future__ import annotations
+
+import os
+import signal
+from multiprocessing.connection import Connection
+
+import pytest
+
+from draftscope.cli import doctor, engine_inquiry
+from draftscope.cli.failure import ExitCode
+from draftscope.engine.errors import EngineError, ErrorCode
+from tests.cli.conftest import Command
+
+FACTS = {
+    "library": "/lib/libllama.so",
+    "version": "1",
+    "is_patched": True,
+    "missing_symbols": [],
+    "devices": [{"name": "CPU", "description": "a processor", "total_bytes": 2**31, "free_bytes": 2**30}],
+    "system": "x",
+}
+
+
+def _dies(sender: Connection) -> None:
+    os.write(2, b"assertion failed\n")
+    os.kill(os.getpid(), signal.SIGABRT)
+
+
+@pytest.fixture
+def _well(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "ask_engine", lambda: FACTS)
+    monkeypatch.setattr(doctor.startup, "missing_system_libraries", lambda: [])
+
+
+@pytest.mark.usefixtures("_well")
+def test_all_is_well_where_nothing_is_missing(command: Command) -> None:
+    told = command("doctor")
+    assert told.exit_code == ExitCode.DONE
+    assert "CPU" in told.out
+    assert "1.00 GiB free of 2.00 GiB" in told.out
+    assert told.out.endswith("All is well.\n")
+
+
+@pytest.mark.usefixtures("_well")
+def test_findings_come_as_json(command: Command) -> None:
+    output = command("doctor", "--json").json
+    assert output["is_well"]
+    assert output["engine"] == FACTS
+    assert {finding["topic"] for finding in output["findings"]} >= {"python", "package", "engine", "demo model"}
+
+
+@pytest.mark.usefixtures("_well")
+def test_something_needed_that_is_missing_fails_with_what_to_do(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sentence = "libxcb-cursor.so.0 is missing; install it: apt-get install libxcb-cursor0"
+    monkeypatch.setattr(doctor.startup, "missing_system_libraries", lambda: [sentence])
+    told = command("doctor")
+    assert told.exit_code == ExitCode.RUN_FAILED
+    assert sentence in told.out
+
+
+@pytest.mark.usefixtures("_well")
+def test_an_unpatched_library_is_only_a_note(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "ask_engine", lambda: FACTS | {"is_patched": False})
+    told = command("doctor")
+    assert told.exit_code == ExitCode.DONE
+    assert "unpatched" in told.out
+
+
+@pytest.mark.usefixtures("_well")
+def test_an_engine_that_is_missing_is_told(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> None:
+        raise EngineError(ErrorCode.ENGINE_MISSING, "There is no llama-cpp-python.", "Install it.")
+
+    monkeypatch.setattr(doctor, "ask_engine", refuse)
+    told = command("doctor")
+    assert told.exit_code == ExitCode.RUN_FAILED
+    assert "There is no llama-cpp-python." in told.out
+    assert "Install it." in told.out
+
+
+def test_an_engine_that_aborts_takes_nothing_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_inquiry, "_answer", _dies)
+    with pytest.raises(EngineError, match=r"signal 6 \(SIGABRT\)") as caught:
+        engine_inquiry.ask_engine()
+    assert caught.value.code is ErrorCode.ENGINE_DIED
+    assert caught.value.__notes__ == ["assertion failed"]
+
+
+def test_the_real_engine_names_its_devices() -> None:
+    facts = engine_inquiry.ask_engine()
+    assert any(device["name"] == "CPU" for device in facts["devices"])
+    assert facts["missing_symbols"] == []

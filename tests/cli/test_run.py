@@ -1,0 +1,133 @@
+"""``draftscope run`` on the fake engine: options, forms of output, errors, traces."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from draftscope.cli.failure import ExitCode
+from draftscope.trace.tracefile import read_trace
+from tests.cli.conftest import Command
+
+FAKE = "fake:model"
+
+
+def test_a_run_prints_every_key_that_scripts_rely_on(fake_command: Command) -> None:
+    told = fake_command("run", FAKE, "--prompt", "a", "--slots", "2", "--max-tokens", "8", "--json")
+    assert told.exit_code == ExitCode.DONE
+    assert set(told.json) == {
+        "model",
+        "settings",
+        "slots",
+        "checkpoints",
+        "decodes",
+        "speculation",
+        "fallbacks",
+        "records",
+        "totals",
+        "is_interrupted",
+    }
+    assert [slot["slot"] for slot in told.json["slots"]] == [0, 1]
+    assert all(slot["draft_n"] > 0 and slot["accepted_per_position"] for slot in told.json["slots"])
+    assert told.json["records"]["n"] > 0
+
+
+def test_the_figures_agree_with_the_counts(fake_command: Command) -> None:
+    slots = fake_command("run", FAKE, "--prompt", "a", "--max-tokens", "20", "--json").json["slots"]
+    for slot in slots:
+        assert slot["n_tokens"] == len(slot["tokens"])
+        assert slot["acceptance"] == pytest.approx(slot["draft_n_accepted"] / slot["draft_n"])
+        assert sum(slot["accepted_per_position"]) == slot["draft_n_accepted"]
+        assert slot["mean_accepted_length"] == pytest.approx(1 + slot["draft_n_accepted"] / slot["n_rounds"])
+
+
+def test_a_single_task_is_streamed_as_its_text(fake_command: Command) -> None:
+    arguments = ("run", FAKE, "--prompt", "Begin", "--slots", "1", "--max-tokens", "12")
+    text = fake_command(*arguments, "--json").json["slots"][0]["text"]
+    told = fake_command(*arguments)
+    assert told.out.startswith(f"Begin{text}\n\n")
+    assert "tok/s" in told.out
+
+
+def test_several_tasks_are_printed_in_blocks(fake_command: Command) -> None:
+    told = fake_command("run", FAKE, "--prompt", "a", "--prompt", "b", "--max-tokens", "4")
+    assert "--- slot 0, prompt 1 of 2" in told.out
+    assert "--- slot 1, prompt 2 of 2" in told.out
+
+
+def test_more_prompts_than_slots_are_all_run(fake_command: Command) -> None:
+    prompts = [argument for text in "abcde" for argument in ("--prompt", text)]
+    told = fake_command("run", FAKE, *prompts, "--slots", "2", "--max-tokens", "6", "--json")
+    assert sorted(slot["prompt"] for slot in told.json["slots"]) == [0, 1, 2, 3, 4]
+    assert {slot["slot"] for slot in told.json["slots"]} == {0, 1}
+    assert told.json["decodes"]["counted_by"] == "records"
+
+
+def test_without_mtp_nothing_is_drafted_and_the_reason_is_told(fake_command: Command) -> None:
+    told = fake_command("run", FAKE, "--prompt", "a", "--max-tokens", "6", "--no-mtp", "--json")
+    assert told.json["slots"][0]["draft_n"] == 0
+    assert not told.json["speculation"]["is_active"]
+    assert told.json["speculation"]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--prompt", "a", "--probe", "hidden"), "not built in this version"),
+        (("--prompt", "a", "--rpc", "127.0.0.1:50052"), "not built in this version"),
+        ((), "nothing to generate from"),
+        (("--prompt", "a", "--prompts", "f.jsonl"), "exclude each other"),
+        (("--prompt", ""), "empty"),
+        (("--prompts", "f.jsonl", "--chat"), "--chat needs --prompt"),
+        (("--prompt", "a", "--trace", "/no/such/folder/x.dscope"), "does not exist"),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_anything_is_loaded(
+    fake_command: Command, arguments: tuple[str, ...], sentence: str
+) -> None:
+    told = fake_command("run", FAKE, *arguments, "--json")
+    assert told.exit_code == ExitCode.WRONG_USE
+    assert sentence in told.json["error"]["message"]
+    assert sentence in told.err.splitlines()[0]
+
+
+def test_a_prompts_file_that_is_missing_is_a_bad_input(fake_command: Command, tmp_path: Path) -> None:
+    assert fake_command("run", FAKE, "--prompts", tmp_path / "none.jsonl").exit_code == ExitCode.BAD_INPUT
+
+
+def test_a_failed_load_is_told(fake_command: Command) -> None:
+    told = fake_command("run", "fake:fail-load", "--prompt", "a", "--json")
+    assert told.exit_code in (ExitCode.RUN_FAILED, ExitCode.BAD_INPUT)
+    assert told.json["error"]["message"]
+
+
+def test_a_trace_holds_the_run(fake_command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "run.dscope"
+    told = fake_command("run", FAKE, "--prompt", "a", "--max-tokens", "8", "--trace", path, "--json")
+    trace = read_trace(path)
+    assert trace.is_complete
+    assert trace.store.n_records == told.json["records"]["n"]
+    assert [result["tokens"] for result in trace.results] == [slot["tokens"] for slot in told.json["slots"]]
+    assert trace.header["settings"] == told.json["settings"]
+    assert trace.pieces.text(told.json["slots"][0]["tokens"]) != ""
+
+
+def test_a_trace_does_not_replace_a_file_that_is_none(fake_command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "letter.txt"
+    path.write_text("Dear reader")
+    told = fake_command("run", FAKE, "--prompt", "a", "--max-tokens", "8", "--trace", path)
+    assert told.exit_code == ExitCode.WRONG_USE
+    assert path.read_text() == "Dear reader"
+
+
+def test_a_prompts_file_sets_the_sampling_and_options_go_before_it(fake_command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "prompts.jsonl"
+    line = {"text": "a", "sampling": {"temperature": 0.5, "seed": 3}, "max_tokens": 7}
+    path.write_text(json.dumps(line))
+    told = fake_command("run", FAKE, "--prompts", path, "--temp", "0", "--json")
+    prompt = told.json["settings"]["prompts"][0]
+    assert prompt["sampling"]["temperature"] == 0.0
+    assert prompt["sampling"]["seed"] == 3
+    assert prompt["max_tokens"] == 7

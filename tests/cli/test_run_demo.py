@@ -1,0 +1,137 @@
+"""``draftscope run demo`` on the real engine: what must hold of the bundled model, with and without drafts."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from draftscope.cli.failure import ExitCode
+
+GREEDY = ("--slots", "4", "--max-tokens", "64", "--temp", "0")
+
+
+def _command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "draftscope.cli.main", *arguments]
+
+
+@functools.cache
+def _run(*arguments: str) -> dict[str, Any]:
+    """The output of a run in a process of its own; each set of arguments runs once."""
+    done = subprocess.run(_command("run", "demo", *arguments, "--json"), capture_output=True, text=True, timeout=120)
+    assert done.returncode == ExitCode.DONE, done.stderr
+    output: dict[str, Any] = json.loads(done.stdout)
+    return output
+
+
+def _tokens(output: dict[str, Any]) -> list[list[int]]:
+    return [slot["tokens"] for slot in output["slots"]]
+
+
+def test_four_slots_draft_and_accept() -> None:
+    output = _run(*GREEDY)
+    assert [slot["slot"] for slot in output["slots"]] == [0, 1, 2, 3]
+    for slot in output["slots"]:
+        assert slot["draft_n"] > 0
+        assert len(slot["accepted_per_position"]) == 3
+        assert slot["n_tokens"] <= 64
+        assert slot["text"]
+    assert output["speculation"]["is_active"]
+    assert output["checkpoints"]["mode"] == "rollback"
+    assert output["records"]["dropped"] == 0
+
+
+def test_the_tokens_are_those_without_mtp() -> None:
+    plain = _run(*GREEDY, "--no-mtp")
+    assert all(slot["draft_n"] == 0 for slot in plain["slots"])
+    assert _tokens(_run(*GREEDY)) == _tokens(plain)
+
+
+def test_host_checkpoints_give_the_same_tokens() -> None:
+    output = _run(*GREEDY, "--checkpoint", "host")
+    assert output["checkpoints"]["mode"] == "host"
+    assert output["checkpoints"]["n_saves"] > 0
+    assert output["checkpoints"]["n_restores"] > 0
+    assert output["checkpoints"]["bytes_per_slot"] > 0
+    assert output["checkpoints"]["save_us"]["n"] == output["checkpoints"]["n_saves"]
+    assert output["checkpoints"]["restore_us"]["p99"] >= output["checkpoints"]["restore_us"]["median"] > 0
+    assert _tokens(output) == _tokens(_run(*GREEDY))
+
+
+def test_a_round_is_one_target_decode_and_k_mtp_decodes() -> None:
+    decodes = _run(*GREEDY)["decodes"]
+    assert decodes["target"] == decodes["rounds"]
+    assert decodes["draft"] == 3 * decodes["rounds"]
+    assert (decodes["replay"], decodes["catch_up"]) == (0, 0)
+    host = _run(*GREEDY, "--checkpoint", "host")["decodes"]
+    assert host["target"] == host["rounds"] + host["replay"]
+
+
+def test_catch_up_alone_costs_decodes_and_changes_no_token() -> None:
+    alone = _run(*GREEDY, "--catch-up", "alone")
+    assert alone["decodes"]["catch_up"] > 0
+    assert _tokens(alone) == _tokens(_run(*GREEDY))
+
+
+def test_counting_the_records_gives_the_engines_counts() -> None:
+    prompts = [argument for text in ("a", "b", "c") for argument in ("--prompt", text)]
+    together = _run(*prompts, "--slots", "3", "--temp", "0", "--max-tokens", "16")
+    queued = _run(*prompts, "--slots", "1", "--temp", "0", "--max-tokens", "16")
+    assert (together["decodes"]["counted_by"], queued["decodes"]["counted_by"]) == ("engine", "records")
+    assert queued["decodes"]["rounds"] == sum(slot["n_rounds"] for slot in queued["slots"])
+    assert queued["decodes"]["target"] == queued["decodes"]["rounds"]
+    assert queued["decodes"]["draft"] == 3 * queued["decodes"]["rounds"]
+    assert _tokens(queued) == _tokens(together)
+
+
+def test_the_same_prompt_gives_every_slot_the_same() -> None:
+    output = _run(*GREEDY, "--prompt", "def main():")
+    first = output["slots"][0]
+    for slot in output["slots"][1:]:
+        assert slot["tokens"] == first["tokens"]
+        assert slot["accepted_per_position"] == first["accepted_per_position"]
+
+
+def test_in_process_gives_the_same() -> None:
+    assert _tokens(_run(*GREEDY, "--in-process")) == _tokens(_run(*GREEDY))
+
+
+@pytest.mark.parametrize("mode", ["cow", "device"])
+def test_ways_back_that_are_not_built_are_refused(mode: str) -> None:
+    done = subprocess.run(_command("run", "demo", "--checkpoint", mode, "--json"), capture_output=True, text=True)
+    assert done.returncode == ExitCode.WRONG_USE
+    assert json.loads(done.stdout)["error"]["code"] == "bad_settings"
+    assert mode in done.stderr.splitlines()[0]
+
+
+def test_a_file_that_is_no_model_is_a_bad_input(tmp_path: Path) -> None:
+    path = tmp_path / "letter.gguf"
+    path.write_text("Dear reader")
+    done = subprocess.run(_command("run", str(path), "--prompt", "a", "--json"), capture_output=True, text=True)
+    assert done.returncode == ExitCode.BAD_INPUT
+    assert json.loads(done.stdout)["error"]["code"] == "bad_file"
+
+
+def test_ctrl_c_prints_what_there_is(tmp_path: Path) -> None:
+    trace = tmp_path / "run.dscope"
+    arguments = ("run", "demo", "--max-tokens", "1900", "--ignore-eos", "--json", "--trace", str(trace))
+    process = subprocess.Popen(_command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not trace.exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    time.sleep(0.3)
+    os.kill(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == ExitCode.INTERRUPTED, err
+    output = json.loads(out)
+    assert output["is_interrupted"]
+    assert {slot["stop"] for slot in output["slots"]} == {"cancelled"}
+    assert all(0 < slot["n_tokens"] < 1900 for slot in output["slots"])
