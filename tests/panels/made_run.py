@@ -18,8 +18,26 @@ from draftscope.engine.events import (
 )
 
 WORDS = (
-    "the", "lines", "of", "a", "file", "read", "return", "self", "path", "count", "and", "God", "heaven", "earth",
-    "created", "beginning", "spirit", "def", "class", "in",
+    "the",
+    "lines",
+    "of",
+    "a",
+    "file",
+    "read",
+    "return",
+    "self",
+    "path",
+    "count",
+    "and",
+    "God",
+    "heaven",
+    "earth",
+    "created",
+    "beginning",
+    "spirit",
+    "def",
+    "class",
+    "in",
 )
 PIECES = {index: f" {word}".encode() for index, word in enumerate(WORDS)} | {50: b"\n", 51: b"\xe6\x97", 52: b"\xa5"}
 EOS = 60
@@ -99,16 +117,20 @@ class RunMaker:
             self._span(Phase.RESTORE, slot, start, 0, 0)
             self._row(Kind.RESTORE, Mechanism.ROLLBACK, slot, start=start, position=self._positions[slot])
         self._row(
-            Kind.ROUND, Mechanism.ROLLBACK, slot, start=begin, position=self._positions[slot], n=self.n_draft,
-            m=n_accepted, value=300.0 + 40 * slot + n_accepted,
+            Kind.ROUND,
+            Mechanism.ROLLBACK,
+            slot,
+            start=begin,
+            position=self._positions[slot],
+            n=self.n_draft,
+            m=n_accepted,
+            value=300.0 + 40 * slot + n_accepted,
         )
 
     def _token(self, slot: int, origin: Origin, draft: int, chosen: int) -> None:
         token = 50 if self._random.random() < 0.06 else int(self._random.integers(len(WORDS)))
         value = float(self._random.uniform(0.3, 1.0))
-        self._row(
-            Kind.TOKEN, origin, slot, position=self._positions[slot], token=token, n=draft, m=chosen, value=value
-        )
+        self._row(Kind.TOKEN, origin, slot, position=self._positions[slot], token=token, n=draft, m=chosen, value=value)
         self._positions[slot] += origin != Origin.REJECTED
 
     def _span(self, phase: Phase, slot: int, start: int, n: int, m: int, position: int = 0) -> None:
@@ -120,12 +142,35 @@ class RunMaker:
         return start
 
     def _row(
-        self, kind: Kind, code: int, slot: int, *, start: int = -1, position: int = 0, token: int = -1, n: int = 0,
-        m: int = 0, value: float = float("nan"),
+        self,
+        kind: Kind,
+        code: int,
+        slot: int,
+        *,
+        start: int = -1,
+        position: int = 0,
+        token: int = -1,
+        n: int = 0,
+        m: int = 0,
+        value: float = float("nan"),
     ) -> None:
         start = self._t_ns if start < 0 else start
         round_number = self._round if self._round or kind != Kind.SLOT else NO_ROUND
         self._rows.append(
-            (self._n_written, start, self._t_ns - start, round_number, slot, kind, code, position, token, n, m, value, 0)
+            (
+                self._n_written,
+                start,
+                self._t_ns - start,
+                round_number,
+                slot,
+                kind,
+                code,
+                position,
+                token,
+                n,
+                m,
+                value,
+                0,
+            )
         )
         self._n_written += 1

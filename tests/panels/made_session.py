@@ -23,6 +23,7 @@ from draftscope.session.state import SessionState
 from draftscope.session.view_state import ViewState
 from tests.panels.made_run import PIECES, RunMaker
 
+
 class MadeSession(QObject):
     """What panels read of a session, writable."""
 
@@ -96,12 +97,28 @@ class MadeSession(QObject):
 def made_model(*, reason: str = "", n_slots: int = 4, n_slots_asked: int = 4) -> ModelReport:
     """A report of a model; ``reason`` says why it does not speculate."""
     return ModelReport(
-        path="/models/tiny.gguf", description="qwen35 0.02B Q8_0", architecture="qwen35", size_bytes=21 * 2**20,
-        n_params=20_000_000, n_layer=9, n_embd=256, n_vocab=8192, n_ctx_train=4096, has_tokenizer=True,
-        has_chat_template=False, is_recurrent=True, n_slots_asked=n_slots_asked, n_slots=n_slots, n_ctx=2048,
-        n_threads=2, devices=(), speculation=Speculation(not reason, 1, 3, reason),
+        path="/models/tiny.gguf",
+        description="qwen35 0.02B Q8_0",
+        architecture="qwen35",
+        size_bytes=21 * 2**20,
+        n_params=20_000_000,
+        n_layer=9,
+        n_embd=256,
+        n_vocab=8192,
+        n_ctx_train=4096,
+        has_tokenizer=True,
+        has_chat_template=False,
+        is_recurrent=True,
+        n_slots_asked=n_slots_asked,
+        n_slots=n_slots,
+        n_ctx=2048,
+        n_threads=2,
+        devices=(),
+        speculation=Speculation(not reason, 1, 3, reason),
         way_back=WayBack(CheckpointMode.AUTO, "rollback", 3, 3, "granted as asked", 4 * 2**20),
-        engine="llama.cpp b7000", is_patched=True, load_ms=213.0,
+        engine="llama.cpp b7000",
+        is_patched=True,
+        load_ms=213.0,
     )
 
 

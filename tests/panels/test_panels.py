@@ -169,7 +169,9 @@ def test_the_prompt_stands_before_the_text(make: Make) -> None:
     assert panel.cards[0].view.flow.prompt == "Read the file."
 
 
-@pytest.mark.parametrize(("n_cards", "width", "columns"), [(1, 900, 1), (2, 900, 2), (4, 900, 2), (8, 1200, 4), (4, 300, 1)])
+@pytest.mark.parametrize(
+    ("n_cards", "width", "columns"), [(1, 900, 1), (2, 900, 2), (4, 900, 2), (8, 1200, 4), (4, 300, 1)]
+)
 def test_the_grid_follows_the_number_of_cards_and_the_room(n_cards: int, width: int, columns: int) -> None:
     assert grid_columns(n_cards, width, 600) == columns
 

@@ -29,8 +29,7 @@ RATE_MEANS = (
     " it pays."
 )
 LENGTH_MEANS = (
-    "Tokens per round: 1 + accepted / rounds. Each round gives one token of the target's own besides the accepted"
-    " ones."
+    "Tokens per round: 1 + accepted / rounds. Each round gives one token of the target's own besides the accepted ones."
 )
 POSITION_MEANS = "Rounds that accepted a token at this draft position, divided by rounds that drafted at least as far."
 
@@ -44,7 +43,9 @@ class AcceptancePanel(Panel):
     def __init__(self, session: Session, theme: Theme) -> None:
         super().__init__(session, theme)
         self._window = QComboBox()
-        self.over_rounds = Plot(theme, Axis("bottom", "{:.0f}".format, is_whole=True), Axis("left", _percent), self.paint_clock)
+        self.over_rounds = Plot(
+            theme, Axis("bottom", "{:.0f}".format, is_whole=True), Axis("left", _percent), self.paint_clock
+        )
         self.by_position = PositionBars(theme, self.paint_clock)
         self._accepted = QLabel()
         self._length = QLabel()

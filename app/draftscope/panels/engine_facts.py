@@ -1,4 +1,4 @@
-"""What the Engine panel tells, in sections: what was loaded and granted, what was counted, what the tool costs. No Qt."""
+"""What the Engine panel tells, in sections: what was loaded and granted, what was counted, what the tool costs."""
 
 from __future__ import annotations
 
@@ -40,8 +40,10 @@ def model_section(model: ModelReport) -> Section:
             Fact("File", Path(model.path).name, model.path),
             # llama.cpp writes "?B" where it has no name for the size; the parameters are told below.
             Fact("Kind", model.description.replace(" ?B", ""), f"Architecture {model.architecture}"),
-            Fact("Size", f"{units.size(model.size_bytes)}, {model.n_params:,} parameters"),
-            Fact("Shape", f"{model.n_layer} layers of width {model.n_embd}, {model.n_vocab:,} tokens in the vocabulary"),
+            Fact("Size", f"{units.bytes_text(model.size_bytes)}, {model.n_params:,} parameters"),
+            Fact(
+                "Shape", f"{model.n_layer} layers of width {model.n_embd}, {model.n_vocab:,} tokens in the vocabulary"
+            ),
             Fact(
                 "State",
                 "recurrent, beside a KV cache" if model.is_recurrent else "KV cache only",
@@ -88,7 +90,9 @@ def speculation_section(model: ModelReport) -> Section:
         means = "Earlier recurrent states that the target keeps for each slot."
         facts.append(Fact("Rollback steps", steps, means, "warn" if is_short else ""))
     if back.bytes_per_slot:
-        facts.append(Fact("State a slot", units.size(back.bytes_per_slot), "Memory that the way back takes in each slot."))
+        facts.append(
+            Fact("State a slot", units.bytes_text(back.bytes_per_slot), "Memory that the way back takes in each slot.")
+        )
     return Section("Speculation", tuple(facts))
 
 

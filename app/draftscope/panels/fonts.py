@@ -1,4 +1,4 @@
-"""The two fonts of the panels: fixed width for text of a model, and the window's with digits of one width for figures."""
+"""The fonts of the panels: fixed width for text of a model, and the window's with digits of one width for figures."""
 
 from __future__ import annotations
 

@@ -24,7 +24,9 @@ def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list
     return _in_given_order(order, places)
 
 
-def _join(first: tuple[float, int], second: tuple[float, int], gap: float, low: float, high: float) -> tuple[float, int]:
+def _join(
+    first: tuple[float, int], second: tuple[float, int], gap: float, low: float, high: float
+) -> tuple[float, int]:
     count = first[1] + second[1]
     middle = (first[0] * first[1] + second[0] * second[1]) / count
     half = gap * (count - 1) / 2

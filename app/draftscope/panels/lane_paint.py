@@ -69,8 +69,8 @@ class LanePainter:
         self._theme = theme
         self._colours = np.zeros((len(Phase) + 1, 3), dtype=np.float32)
         for phase in Phase:
-            self._colours[phase] = QColor(theme.phase(phase.name.lower())).getRgb()[:3]
-        self._ground = np.array(QColor(theme.panel).getRgb()[:3], dtype=np.float32)
+            self._colours[phase] = _rgb(theme.phase(phase.name.lower()))
+        self._ground = np.array(_rgb(theme.panel), dtype=np.float32)
 
     def geometry(self, lanes: tuple[int, ...], width: int, height: int) -> LaneGeometry:
         """Fit the lanes into a widget of this size."""
@@ -165,7 +165,9 @@ class LanePainter:
             painter.drawLine(QPointF(round(x) + 0.5, place.top), QPointF(round(x) + 0.5, place.axis_top))
         colour.setAlphaF(0.10)
         painter.fillRect(QRectF(left, place.top, right - left, place.axis_top - place.top), colour)
-        self._tag(painter, (left + right) / 2, (place.top + place.axis_top) / 2 - self._metrics.height() / 2, text, place)
+        self._tag(
+            painter, (left + right) / 2, (place.top + place.axis_top) / 2 - self._metrics.height() / 2, text, place
+        )
 
     def _tag(self, painter: QPainter, x: float, y: float, text: str, place: LaneGeometry) -> None:
         painter.setFont(self._font)
@@ -179,3 +181,8 @@ class LanePainter:
     def _centred(self, painter: QPainter, x: float, top: float, text: str, colour: str) -> None:
         painter.setPen(QColor(colour))
         painter.drawText(QPointF(x - self._metrics.horizontalAdvance(text) / 2, top + self._metrics.ascent()), text)
+
+
+def _rgb(colour: str) -> tuple[int, int, int]:
+    parsed = QColor(colour)
+    return parsed.red(), parsed.green(), parsed.blue()

@@ -182,7 +182,7 @@ class LaneView(QWidget):
             painter.drawRect(self.rect().adjusted(0, 0, -1, -1))
 
     def _lane_images(self, place: LaneGeometry, window: TimeWindow) -> list[QImage]:
-        """Images of the lanes; made again only when window, records or theme changed, not for each move of the pointer."""
+        """Images of the lanes; made again only when window, records or theme changed, not when the pointer moves."""
         store, ratio = self._store, self.devicePixelRatioF()
         key = (window, store.generation, len(store.kind(Kind.SPAN)), place.lanes, ratio, self._theme)
         if key != self._images_key:

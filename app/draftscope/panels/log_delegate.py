@@ -39,8 +39,8 @@ class LogDelegate(QStyledItemDelegate):
         self, painter: QPainter, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
     ) -> None:
         """Draw the three columns."""
-        rect: QRect = option.rect  # type: ignore[attr-defined]
-        state = option.state  # type: ignore[attr-defined]
+        rect: QRect = option.rect
+        state = option.state
         theme = self._theme
         if state & QStyle.StateFlag.State_Selected:
             painter.fillRect(rect, QColor(theme.selection_wash))

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyqtgraph as pg
 from numpy.typing import NDArray
+from pyqtgraph.GraphicsScene.mouseEvents import MouseClickEvent
 from PySide6.QtCore import QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QBrush, QColor, QFontMetricsF, QKeyEvent, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QGraphicsSceneMouseEvent, QStyleOptionGraphicsItem, QWidget
+from PySide6.QtWidgets import QStyleOptionGraphicsItem, QWidget
 
 from draftscope.base.theme import Theme, mix
 from draftscope.panels.fonts import figure_font
@@ -137,7 +138,7 @@ class Plot(pg.PlotWidget):  # type: ignore[misc]
         self.set_theme(theme)
 
     def set_line(self, slot: int, x: NDArray[np.generic], y: NDArray[np.generic], x_end: float) -> None:
-        """Set the points of a slot's line; NaN leaves a gap. A faint rest leads from its end to the label at ``x_end``."""
+        """Set the points of a slot's line; NaN leaves a gap. A faint rest leads from its end to ``x_end``."""
         if slot not in self._lines:
             self._lines[slot] = self.plot(connect="finite")
             self._rests[slot] = self.plot()
@@ -200,7 +201,7 @@ class Plot(pg.PlotWidget):  # type: ignore[misc]
         faint = mix(self._theme.panel, self._theme.slot(slot), 0.45)
         self._rests[slot].setPen(pg.mkPen(faint, width=1, style=Qt.PenStyle.DotLine))
 
-    def _on_clicked(self, event: QGraphicsSceneMouseEvent) -> None:
+    def _on_clicked(self, event: MouseClickEvent) -> None:
         if event.button() != Qt.MouseButton.LeftButton:
             return
         if event.double():
@@ -212,7 +213,8 @@ class Plot(pg.PlotWidget):  # type: ignore[misc]
 
 def slot_pen(theme: Theme, slot: int) -> QPen:
     """The pen of a slot's line; one pixel wide, since a wider one costs four times as much to draw."""
-    pen = pg.mkPen(theme.slot(slot), width=1)
+    pen = QPen(QColor(theme.slot(slot)), 1)
+    pen.setCosmetic(True)
     dash = theme.slot_dash(slot)
     if dash:
         pen.setDashPattern(list(dash))

@@ -86,10 +86,11 @@ class PositionBars(QWidget):
         self._boxes = []
         positions = sorted({bar.position for bar in self._bars})
         for rank, position in enumerate(positions):
-            group = QRectF(area.left() + area.width() * rank / len(positions), area.top(),
-                           area.width() / len(positions), area.height())
+            width = area.width() / len(positions)
+            group = QRectF(area.left() + width * rank, area.top(), width, area.height())
             self._draw_group(painter, group, [bar for bar in self._bars if bar.position == position])
-            self._centre(painter, group.center().x(), area.bottom() + 4 + 1.5 * self._line, ordinal(position), self._theme.dim)
+            below = area.bottom() + 4 + 1.5 * self._line
+            self._centre(painter, group.center().x(), below, ordinal(position), self._theme.dim)
 
     def _draw_scale(self, painter: QPainter, area: QRectF) -> None:
         metrics = QFontMetricsF(self._font)
@@ -119,8 +120,13 @@ class PositionBars(QWidget):
             if has_room:
                 self._centre(painter, box.center().x(), box.top() - self._line / 2 - 1, text, self._theme.text)
             if width > self._line * 0.6:
-                self._centre(painter, box.center().x(), group.bottom() + 3 + self._line / 2, str(bar.slot),
-                             self._theme.slot_text(bar.slot))
+                self._centre(
+                    painter,
+                    box.center().x(),
+                    group.bottom() + 3 + self._line / 2,
+                    str(bar.slot),
+                    self._theme.slot_text(bar.slot),
+                )
 
     def _centre(self, painter: QPainter, x: float, y: float, text: str, colour: str) -> None:
         metrics = QFontMetricsF(self._font)

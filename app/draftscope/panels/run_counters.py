@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from draftscope.engine.events import ENGINE_TRACK, Kind, Phase
 from draftscope.engine.protocol import DecodeCounts, RunReport
@@ -59,5 +60,5 @@ class RunCounters:
         )
 
     @staticmethod
-    def _sum(counts: np.ndarray, phases: tuple[Phase, ...]) -> int:  # type: ignore[type-arg]
+    def _sum(counts: NDArray[np.int64], phases: tuple[Phase, ...]) -> int:
         return int(sum(counts[phase] for phase in phases))

@@ -1,4 +1,4 @@
-"""Turns the spans of a lane into pixels: any number of spans costs one pass, and none is drawn that can't be seen. No Qt.
+"""Turns the spans of a lane into pixels: any number of spans costs one pass, and only what can be seen is drawn.
 
 A pixel takes the phase that spent most of its time, with the share of the pixel that was spent at all. Spans narrower
 than a pixel thus merge by what they cost, and a lone one never vanishes.

@@ -1,8 +1,8 @@
 """The tokens of one slot in reading order, each with the text that it adds. No Qt.
 
 A piece may hold only a part of a UTF-8 character. Such a token adds no text of its own: the character belongs to the
-token that completes it, and ``TokenFlow.group`` tells which tokens it took. Rejected tokens are decoded on from the same
-state, without changing it, so that they never damage the text that was kept.
+token that completes it, and ``TokenFlow.group`` tells which tokens it took. Rejected tokens are decoded on from the
+same state, without changing it, so that they never damage the text that was kept.
 """
 
 from __future__ import annotations

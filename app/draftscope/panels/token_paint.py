@@ -63,30 +63,29 @@ class TokenPainter:
         """Draw the fragments of a line whose box begins at ``left``, ``top``."""
         previous = PROMPT
         for part in line:
+            place = QPointF(left, top)
             if part.token == PROMPT:
-                self._draw_text(painter, part, left, top, self._dim, self.font)
+                self._draw_text(painter, part, place, self._dim, self.font)
             else:
-                self._draw_token(painter, flow, part, left, top, begins=part.token != previous)
+                self._draw_token(painter, flow, part, place, begins=part.token != previous)
             previous = part.token
 
-    def _draw_token(
-        self, painter: QPainter, flow: TokenFlow, part: Fragment, left: float, top: float, *, begins: bool
-    ) -> None:
+    def _draw_token(self, painter: QPainter, flow: TokenFlow, part: Fragment, place: QPointF, *, begins: bool) -> None:
         origin = flow.origins[part.token]
         is_selected = self.selected_round is not None and flow.rounds[part.token] == self.selected_round
-        box = self._box(part, left, top)
+        box = self._box(part, place)
         if origin == Origin.ACCEPTED:
             painter.fillRect(box, self._washes[min(flow.draft_position(part.token), len(self._washes)) - 1])
         elif is_selected:
             painter.fillRect(box, self._selection)
         if origin == Origin.REJECTED:
             pen = self._bad_selected if is_selected else self._bad
-            self._draw_text(painter, part, left, top, pen, self._small_font)
-            middle = round(top + self._baseline() - self.metrics.ascent * REJECTED_SCALE * 0.32) + 0.5
+            self._draw_text(painter, part, place, pen, self._small_font)
+            middle = round(place.y() + self._baseline() - self.metrics.ascent * REJECTED_SCALE * 0.32) + 0.5
             if not part.text.isspace():
                 painter.drawLine(QPointF(box.left(), middle), QPointF(box.right(), middle))
         elif part.text:
-            self._draw_text(painter, part, left, top, self._text, self.font)
+            self._draw_text(painter, part, place, self._text, self.font)
         if origin == Origin.ACCEPTED:
             painter.setPen(self._underline)
             bottom = box.bottom() - 0.5
@@ -99,20 +98,18 @@ class TokenPainter:
             painter.setPen(self._hover)
             painter.drawRect(box.adjusted(0.5, 0.5, -0.5, -0.5))
 
-    def _draw_text(
-        self, painter: QPainter, part: Fragment, left: float, top: float, pen: QPen, font: QFont
-    ) -> None:
+    def _draw_text(self, painter: QPainter, part: Fragment, place: QPointF, pen: QPen, font: QFont) -> None:
         painter.setPen(pen)
         painter.setFont(font)
-        painter.drawText(QPointF(left + part.x * self.metrics.cell, top + self._baseline()), part.text)
+        painter.drawText(place + QPointF(part.x * self.metrics.cell, self._baseline()), part.text)
 
     def _baseline(self) -> float:
         """From the top of a line to the base of its letters."""
         height = self.metrics.ascent + self.metrics.descent
         return round((self.metrics.line - height) / 2 + self.metrics.ascent)
 
-    def _box(self, part: Fragment, left: float, top: float) -> QRectF:
-        x0 = round(left + part.x * self.metrics.cell)
-        x1 = round(left + (part.x + part.width) * self.metrics.cell)
+    def _box(self, part: Fragment, place: QPointF) -> QRectF:
+        x0 = round(place.x() + part.x * self.metrics.cell)
+        x1 = round(place.x() + (part.x + part.width) * self.metrics.cell)
         margin = 2
-        return QRectF(x0, top + margin, x1 - x0, self.metrics.line - 2 * margin)
+        return QRectF(x0, place.y() + margin, x1 - x0, self.metrics.line - 2 * margin)

@@ -1,0 +1,1 @@
+"""Pictures of every panel, dialog and window, made by running the program."""
