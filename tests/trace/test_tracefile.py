@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from draftscope.engine.events import COLUMNS, Kind, Origin, Records
-from draftscope.trace.tracefile import TraceError, TraceWriter, read_trace, reader
+from draftscope.trace.tracefile import Trace, TraceError, TraceWriter, read_trace, reader
 from draftscope.trace.tracefile.schema import APPLICATION_ID, FORMAT_VERSION
 from tests.trace.synthetic import PIECES, make_records, record
 
@@ -29,6 +29,14 @@ def write(path: Path, records: Records, *, with_text: bool = True) -> Path:
         writer.add_pieces(PIECES)
         writer.add_results([RESULT])
     return path
+
+
+def read_when_written(path: Path) -> Trace:
+    """The trace once it has records."""
+    deadline = time.monotonic() + 20
+    while (trace := read_trace(path)).store.n_records == 0 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return trace
 
 
 def alter(path: Path, statement: str) -> Path:
@@ -110,10 +118,7 @@ def test_a_person_can_ask_the_file_by_meaning(tmp_path):
 def test_a_running_recording_can_be_read_within_a_second_by_another_connection(tmp_path):
     writer = TraceWriter(tmp_path / "x.dscope", HEADER)
     writer.append(make_records(3))
-    deadline = time.monotonic() + 10
-    while read_trace(tmp_path / "x.dscope").store.n_records == 0 and time.monotonic() < deadline:
-        time.sleep(0.02)
-    trace = read_trace(tmp_path / "x.dscope")
+    trace = read_when_written(tmp_path / "x.dscope")
     writer.close()
     assert trace.store.n_records == len(make_records(3))
     assert not trace.is_complete
@@ -122,12 +127,13 @@ def test_a_running_recording_can_be_read_within_a_second_by_another_connection(t
 
 WRITE_AND_WAIT = """
     import sys, time
-    from draftscope.trace.tracefile import TraceWriter
+    from draftscope.trace.tracefile import TraceWriter, read_trace
     from tests.trace.synthetic import PIECES, make_records
     writer = TraceWriter(sys.argv[1], {"program": "victim"})
     writer.append(make_records(200))
     writer.add_pieces(PIECES)
-    time.sleep(0.5)
+    while not len(read_trace(sys.argv[1]).pieces):
+        time.sleep(0.02)
     print("written", flush=True)
     while True:
         writer.append(make_records(1))
@@ -193,7 +199,7 @@ def test_a_write_that_fails_is_told_and_what_was_committed_stays(tmp_path):
     writer = TraceWriter(path, HEADER)
     impossible = record(Kind.SPAN, sequence=2**64 - 1)
     writer.append(record(Kind.SPAN))
-    time.sleep(0.2)
+    read_when_written(path)
     writer.append(impossible)
     with pytest.raises(TraceError, match="could not be written"):
         writer.close()

@@ -3,9 +3,10 @@
 Definitions, here and in every file and tooltip, since engines differ:
 
 - acceptance (``rate``) = accepted / drafted tokens;
-- mean accepted length = 1 + accepted / rounds, with the token that the target itself adds in every round, as llama.cpp and
-  vLLM have it; rounds without a draft count too;
-- acceptance at position i (``per_position``) = rounds that accepted at i / rounds that drafted at least i tokens, i from 1;
+- mean accepted length = 1 + accepted / rounds, with the token that the target itself adds in every round, as llama.cpp
+  and vLLM have it; rounds without a draft count too;
+- acceptance at position i (``per_position``) = rounds that accepted at i / rounds that drafted at least i tokens, i
+  from 1;
 - tokens per second of a slot: from its first token on, so without its prompt.
 """
 

@@ -34,7 +34,7 @@ class _Level:
 
 
 class MinMaxLevels:
-    """A series y(x) that grows at its end, with levels of 4, 16, 64, ... values a block; appending is amortised O(1)."""
+    """A series y(x) that grows at its end, with levels of 4, 16, 64, ... values a block; amortised O(1) a value."""
 
     def __init__(self) -> None:
         self._x = GrowableArray(np.float64)
@@ -80,8 +80,8 @@ class MinMaxLevels:
     def query(self, x0: float, x1: float, n_pixels: int) -> Envelope:
         """The window [x0, x1] in at most 4 * n_pixels + 2 blocks, in at least n_pixels where there are so many values.
 
-        No extreme in the window is lost. One value before and one after the window are included where they exist, so that a
-        line runs to the edges, and blocks at the edges may reach beyond them by less than their width.
+        No extreme in the window is lost. One value before and one after the window are included where they exist, so
+        that a line runs to the edges, and blocks at the edges may reach beyond them by less than their width.
         """
         first = max(int(np.searchsorted(self._x.view, x0, "left")) - 1, 0)
         last = min(int(np.searchsorted(self._x.view, x1, "right")) + 1, len(self._x))

@@ -129,7 +129,7 @@ class TraceStore:
         return self._range
 
     def spans_in(self, slot: int, t0_ns: int, t1_ns: int) -> Records:
-        """The SPAN records of a slot (``ENGINE_TRACK`` for the shared decodes) that overlap [t0_ns, t1_ns), by start."""
+        """The SPAN records of a slot that overlap [t0_ns, t1_ns), by start; ``ENGINE_TRACK`` has the shared decodes."""
         return self._in_window(Kind.SPAN, slot, t0_ns, t1_ns)
 
     def rounds_in(self, slot: int, t0_ns: int, t1_ns: int) -> Records:

@@ -50,7 +50,7 @@ class Track:
         self._index.replace_tail(first, all_index[order])
 
     def candidates(self, t0_ns: int, t1_ns: int) -> NDArray[np.int64]:
-        """Indices of a run of records, by start, that holds all which overlap [t0_ns, t1_ns); the first may end before."""
+        """Indices of records, by start, that hold all which overlap [t0_ns, t1_ns); some may end before it."""
         first = int(np.searchsorted(self._reach.view, t0_ns, side="left"))
         last = int(np.searchsorted(self._start.view, t1_ns, side="left"))
         found: NDArray[np.int64] = self._index.view[first : max(first, last)]

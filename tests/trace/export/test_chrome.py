@@ -162,7 +162,8 @@ def checkpoint(kind, start, epoch, slot=0, mechanism=Mechanism.HOST):
 def test_an_arrow_leads_from_a_save_to_every_restore_of_its_epoch_in_its_slot(tmp_path):
     records = np.concatenate([
         checkpoint(Kind.SAVE, 0, 1), checkpoint(Kind.SAVE, 10_000, 2), checkpoint(Kind.SAVE, 20_000, 1, slot=1),
-        checkpoint(Kind.RESTORE, 30_000, 2), checkpoint(Kind.RESTORE, 40_000, 2), checkpoint(Kind.RESTORE, 50_000, 1, slot=1),
+        checkpoint(Kind.RESTORE, 30_000, 2), checkpoint(Kind.RESTORE, 40_000, 2),
+        checkpoint(Kind.RESTORE, 50_000, 1, slot=1),
         checkpoint(Kind.RESTORE, 60_000, 3), checkpoint(Kind.RESTORE, 70_000, 0, mechanism=Mechanism.ROLLBACK),
         checkpoint(Kind.RESTORE, 80_000, 1, slot=1, mechanism=Mechanism.DEVICE),
     ])  # fmt: skip

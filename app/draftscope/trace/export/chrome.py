@@ -1,10 +1,10 @@
 """Chrome trace JSON, which ui.perfetto.dev and chrome://tracing open.
 
 One process; a track a slot, and the engine track for the decodes that serve all slots at once. Rounds enclose their
-phases; arrows lead from a save to each restore of it; counters tell the accepted length of every round (1 + accepted) and
-the bytes of every saved state. Times are microseconds from the first record, exact to the nanosecond. On every track
-times never fall and slices nest strictly: a slice that would outlast the one around it is cut, and ``recorded_us`` among
-its arguments tells its full length.
+phases; arrows lead from a save to each restore of it; counters tell the accepted length of every round (1 + accepted)
+and the bytes of every saved state. Times are microseconds from the first record, exact to the nanosecond. On every
+track times never fall and slices nest strictly: a slice that would outlast the one around it is cut, and
+``recorded_us`` among its arguments tells its full length.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def export_chrome(
 ) -> None:
     """Write a trace as Chrome trace JSON, compressed when the name ends in ``.gz``.
 
-    May run in a thread of its own while the store grows: it writes what was there at the start. The file appears under its
-    name when it is whole.
+    May run in a thread of its own while the store grows: it writes what was there at the start. The file appears under
+    its name when it is whole.
 
     Args:
         with_text: False leaves out prompts, outputs and token ids.
@@ -111,7 +111,7 @@ class _Export:
             while chunk := list(itertools.islice(events, _CHUNK)):
                 n_written += len(chunk)
                 yield ",\n" + ",\n".join(chunk)
-                # Tokens of rounds make no events of their own, so a track may be done before its records are counted up.
+                # Tokens of rounds make no events of their own, while rounds make two: events only stand for records.
                 self.check(min(n_written, n_records))
             self._n_done += n_records
         yield "\n]}\n"

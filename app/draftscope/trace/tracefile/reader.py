@@ -41,7 +41,7 @@ def read_trace(path: Path | str) -> Trace:
     """Read a trace file, also one whose recording was cut off, and one that is being recorded.
 
     Raises:
-        TraceError: there is no such file, it cannot be read, it is no trace, it is damaged, or a newer version wrote it.
+        TraceError: there is no such file, it cannot be read, is no trace, is damaged, or a newer version wrote it.
     """
     path = Path(path)
     _check_head(path)
@@ -86,7 +86,8 @@ def _check_head(path: Path) -> None:
         raise TraceError(f"{path} is a SQLite database, but no trace.")
     if (version := _number(head, 60)) > FORMAT_VERSION:
         raise TraceError(
-            f"A newer Draftscope wrote {path} (format {version}; this one reads up to {FORMAT_VERSION}). Update Draftscope."
+            f"A newer Draftscope wrote {path} (format {version}; this one reads up to {FORMAT_VERSION}). "
+            "Update Draftscope."
         )
     page_size = int.from_bytes(head[16:18], "big")
     expected = _number(head, 28) * (65_536 if page_size == 1 else page_size)

@@ -1,7 +1,7 @@
 """What is in a trace file.
 
-- ``run`` (key, value): the header, one row a key, values in JSON; beside it the writer's own keys ``definitions`` (of the
-  figures), ``columns`` (of ``records``), ``has_text`` and, once the file is whole, ``is_complete``.
+- ``run`` (key, value): the header, one row a key, values in JSON; beside it the writer's own keys ``definitions`` (of
+  the figures), ``columns`` (of ``records``), ``has_text`` and, once the file is whole, ``is_complete``.
 - ``records``: one row a record in order of arrival, columns as in ``engine.events.COLUMNS``; NaN is NULL.
 - ``pieces`` (token, piece): bytes of tokens; empty in a file without text.
 - ``results`` (slot, value): one row a task, JSON.

@@ -28,9 +28,9 @@ _INSERT_RUN = "INSERT OR REPLACE INTO run VALUES (?, ?)"
 class TraceWriter:
     """Writes a run into a file while it goes on.
 
-    The calls only queue: a thread of the writer's own commits what has come every 50 ms, so no caller waits for a disk, and
-    a killed process loses no more than that. While recording, SQLite keeps a ``-wal`` file beside it; ``close`` leaves
-    one file. A file that was never closed opens all the same, and says that it was cut off.
+    The calls only queue: a thread of the writer's own commits what has come every 50 ms, so no caller waits for a disk,
+    and a killed process loses no more than that. While recording, SQLite keeps a ``-wal`` file beside it; ``close``
+    leaves one file. A file that was never closed opens all the same, and says that it was cut off.
 
     With ``with_text=False`` no prompt, no output, no token id and no piece gets into the file.
 
