@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-from multiprocessing.connection import Connection
-
 import pytest
 
 from draftscope.cli import doctor, engine_inquiry
@@ -21,11 +17,6 @@ FACTS = {
     "devices": [{"name": "CPU", "description": "a processor", "total_bytes": 2**31, "free_bytes": 2**30}],
     "system": "x",
 }
-
-
-def _dies(sender: Connection) -> None:
-    os.write(2, b"assertion failed\n")
-    os.kill(os.getpid(), signal.SIGABRT)
 
 
 @pytest.fixture
@@ -82,10 +73,9 @@ def test_an_engine_that_is_missing_is_told(command: Command, monkeypatch: pytest
     assert "Install it." in told.out
 
 
-def test_an_engine_that_aborts_takes_nothing_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_inquiry, "_answer", _dies)
+def test_an_engine_that_aborts_takes_nothing_with_it() -> None:
     with pytest.raises(EngineError, match=r"signal 6 \(SIGABRT\)") as caught:
-        engine_inquiry.ask_engine()
+        engine_inquiry.ask_engine("tests.cli.aborting_child")
     assert caught.value.code is ErrorCode.ENGINE_DIED
     assert caught.value.__notes__ == ["assertion failed"]
 

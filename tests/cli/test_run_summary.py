@@ -176,7 +176,7 @@ def test_totals_sum_the_tasks() -> None:
 
 def test_the_table_says_what_a_person_needs() -> None:
     text = as_text(_summary(n_dropped=7))
-    assert "33%" in text
+    assert "33 %" in text
     assert "way back    host: 3 saves" in text
     assert "1.5 of the target, 3 of the MTP context" in text
     assert "7 trace records" in text

@@ -98,13 +98,10 @@ def examine_desktop() -> Iterator[Finding]:
         yield Finding("system library", False, True, sentence)
     if not missing:
         yield Finding("system library", True, True, "All system libraries that Qt needs are there.")
-    display = next((name for name in ("WAYLAND_DISPLAY", "DISPLAY", "QT_QPA_PLATFORM") if os.environ.get(name)), None)
-    if display or sys.platform != "linux":
-        text = f"{display} is {os.environ[display]}." if display else "The desktop's own."
-        yield Finding("display", True, False, text)
+    if sentence := startup.missing_display():
+        yield Finding("display", False, False, sentence, "The command line works without one.")
     else:
-        todo = "The window needs one, the command line does not."
-        yield Finding("display", False, False, "There is no display (DISPLAY and WAYLAND_DISPLAY are unset).", todo)
+        yield Finding("display", True, False, "There is one for the window.")
 
 
 def examine_files() -> Iterator[Finding]:

@@ -2,86 +2,66 @@
 
 from __future__ import annotations
 
-import contextlib
-import multiprocessing
+import json
 import os
 import signal
-import sys
-import tempfile
-from collections.abc import Iterator
-from multiprocessing.connection import Connection
+import subprocess
 from typing import Any
 
 from draftscope.engine.errors import EngineError, ErrorCode
 from draftscope.engine.protocol import as_plain
+from draftscope.engine.spawning import child_environment, python_command, take_answer_channel
 
 TIME_LIMIT_S = 60.0
+_CHILD = "draftscope.cli.engine_inquiry"
 _TAIL_LINES = 5
 
 
-def ask_engine() -> dict[str, Any]:
+def ask_engine(child: str = _CHILD) -> dict[str, Any]:
     """The fields of ``native.EngineFacts`` as JSON types.
+
+    Args:
+        child: the module whose ``main`` answers, in a process of its own.
 
     Raises:
         EngineError: the engine cannot be loaded, its process ended, or it did not answer in time. What the process
             printed at its end is in the notes.
     """
-    context = multiprocessing.get_context("spawn")
-    receiver, sender = context.Pipe(duplex=False)
-    with tempfile.TemporaryFile() as log:
-        process = context.Process(target=_answer, args=(sender,), daemon=True)
-        with _stderr_to(log.fileno()):
-            process.start()
-        sender.close()
-        try:
-            return _receive(receiver)
-        except EOFError:
-            process.join()
-            raise _ended(process.exitcode or 0, log) from None
-        finally:
-            receiver.close()
-            process.kill()
-            process.join()
-            process.close()
-
-
-@contextlib.contextmanager
-def _stderr_to(target: int) -> Iterator[None]:
-    """Inside, file descriptor 2 is another file, which a child that is started there inherits."""
-    sys.stderr.flush()
-    saved = os.dup(2)
-    os.dup2(target, 2)
     try:
-        yield
-    finally:
-        os.dup2(saved, 2)
-        os.close(saved)
-
-
-def _answer(sender: Connection) -> None:
-    try:
-        from draftscope.engine.native import engine_facts
-
-        sender.send(("facts", as_plain(engine_facts())))
-    except EngineError as error:
-        sender.send(("error", as_plain(error.report())))
-
-
-def _receive(receiver: Connection) -> dict[str, Any]:
-    if not receiver.poll(TIME_LIMIT_S):
+        done = subprocess.run(
+            python_command(child), capture_output=True, timeout=TIME_LIMIT_S, env=child_environment(), check=False
+        )
+    except subprocess.TimeoutExpired as error:
         raise EngineError(
             ErrorCode.ENGINE_DIED,
             f"The engine did not answer within {TIME_LIMIT_S:.0f} s.",
             "A device driver may hang; try again without that device.",
-        )
-    kind, plain = receiver.recv()
-    if kind == "error":
-        raise EngineError(ErrorCode(plain["code"]), plain["message"], plain["hint"])
-    facts: dict[str, Any] = plain
+        ) from error
+    if done.returncode != 0:
+        raise _ended(done.returncode, done.stderr.decode("utf-8", "replace"))
+    answer = json.loads(done.stdout)
+    if "error" in answer:
+        error = answer["error"]
+        raise EngineError(ErrorCode(error["code"]), error["message"], error["hint"])
+    facts: dict[str, Any] = answer["facts"]
     return facts
 
 
-def _ended(exit_code: int, log: Any) -> EngineError:
+def main(arguments: list[str]) -> None:
+    """In the child: write the facts, or why there are none, as JSON."""
+    assert not arguments
+    channel = take_answer_channel()
+    try:
+        from draftscope.engine.native import engine_facts
+
+        answer = {"facts": as_plain(engine_facts())}
+    except EngineError as error:
+        answer = {"error": as_plain(error.report())}
+    with os.fdopen(channel, "w", encoding="utf-8") as stream:
+        json.dump(answer, stream)
+
+
+def _ended(exit_code: int, printed: str) -> EngineError:
     how = f"with exit code {exit_code}"
     if exit_code < 0:
         how = f"by signal {-exit_code} ({signal.Signals(-exit_code).name})"
@@ -90,7 +70,6 @@ def _ended(exit_code: int, log: Any) -> EngineError:
         f"The process that asked the engine for its devices ended {how}.",
         "A device driver or a damaged installation is the usual cause; reinstall llama-cpp-python.",
     )
-    log.seek(0)
-    for line in log.read().decode("utf-8", "replace").splitlines()[-_TAIL_LINES:]:
+    for line in printed.splitlines()[-_TAIL_LINES:]:
         error.add_note(line)
     return error

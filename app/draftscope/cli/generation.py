@@ -91,7 +91,7 @@ class Generation:
         """Load and wait.
 
         Raises:
-            EngineError: refused, cancelled or died; the engine's last log lines are its notes.
+            EngineError: refused, cancelled or died; the engine's last warnings and errors are its notes.
         """
         command = Load(self._client.next_id(), model, context)
         with self._interruptible():
@@ -158,8 +158,9 @@ class Generation:
         match answer:
             case LoadProgress(fraction=fraction, stage=stage):
                 self._sink.on_progress(fraction, stage)
-            case LogLine(text=text):
-                self._log_tail.append(text)
+            case LogLine():
+                if answer.level in ("warning", "error"):
+                    self._log_tail.append(answer.text)
                 self._sink.on_log(answer)
             case Pieces(pieces=pieces):
                 self._sink.on_pieces(pieces)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
+from draftscope.base.units import duration, figure, percent, rate
 from draftscope.cli.terminal import table
 
 
@@ -18,9 +20,9 @@ def as_text(summary: dict[str, Any]) -> str:
             str(slot["n_tokens"]),
             _percent(slot["acceptance"]),
             _figure(slot["mean_accepted_length"]),
-            " ".join(_percent(rate) for rate in slot["acceptance_per_position"]) or "-",
+            " ".join(_percent(share).replace(" ", "") for share in slot["acceptance_per_position"]) or "-",
             _figure(slot["tokens_per_second"]),
-            f"{_figure(slot['ttft_ms'])} ms",
+            "-" if slot["ttft_ms"] is None else duration(slot["ttft_ms"] * 1e6),
         )
         for slot in summary["slots"]
     ]
@@ -45,8 +47,8 @@ def _lines(summary: dict[str, Any]) -> Iterator[str]:
     else:
         yield f"no drafts   {speculation['reason']}"
     totals = summary["totals"]
-    seconds, rate = _figure(totals["wall_ms"] / 1e3), _figure(totals["tokens_per_second"])
-    yield f"in all      {totals['n_tokens']} tokens in {seconds} s with prompts: {rate} tok/s"
+    speed = rate(totals["tokens_per_second"] or math.nan)
+    yield f"in all      {totals['n_tokens']} tokens in {duration(totals['wall_ms'] * 1e6)} with prompts: {speed}"
     if dropped := summary["records"]["dropped"]:
         yield f"dropped     {dropped} trace records; acceptance and lengths come from counts that have no gaps"
     if summary["is_interrupted"]:
@@ -54,12 +56,14 @@ def _lines(summary: dict[str, Any]) -> Iterator[str]:
 
 
 def _time(durations: dict[str, Any] | None) -> str:
-    return f" (median {_figure(durations['median'])} us, p99 {_figure(durations['p99'])} us)" if durations else ""
+    if not durations:
+        return ""
+    return f" (median {duration(durations['median'] * 1e3)}, p99 {duration(durations['p99'] * 1e3)})"
 
 
-def _percent(rate: float | None) -> str:
-    return "-" if rate is None else f"{rate:.0%}"
+def _percent(share: float | None) -> str:
+    return "-" if share is None else percent(share)
 
 
 def _figure(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
+    return "-" if value is None else figure(value)
