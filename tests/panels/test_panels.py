@@ -9,6 +9,7 @@ import pytest
 from PySide6.QtWidgets import QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
+from draftscope.base import units
 from draftscope.base.theme import DARK, LIGHT
 from draftscope.engine.protocol import EngineDied, LogLine
 from draftscope.panels.acceptance import AcceptancePanel
@@ -148,8 +149,8 @@ def test_each_card_shows_the_figures_of_its_slot(make: Make) -> None:
     assert isinstance(panel, OutputPanel)
     for slot, card in panel.cards.items():
         acceptance = session.acceptance.slot(slot)
-        assert f"{acceptance.rate * 100:.3g} % accepted" in card.header.words
-        assert f"{acceptance.mean_accepted_length:.2f} per round" in card.header.words
+        assert f"{units.figure(acceptance.rate * 100)} % accepted" in card.header.words
+        assert f"{units.figure(acceptance.mean_accepted_length)} per round" in card.header.words
 
 
 def test_a_click_on_a_token_selects_its_round_in_every_panel(make: Make) -> None:
@@ -179,7 +180,7 @@ def test_the_grid_follows_the_number_of_cards_and_the_room(n_cards: int, width: 
 def test_the_headline_tells_acceptance_and_tokens_per_round(make: Make) -> None:
     session, _ = running_session()
     total = session.acceptance.total()
-    expected = f"{total.rate * 100:.0f} % of drafts · {total.mean_accepted_length:.2f} tokens per round"
+    expected = f"{units.percent(total.rate)} of drafts · {units.figure(total.mean_accepted_length)} tokens per round"
     assert make(AcceptancePanel, session).headline == expected
 
 
@@ -221,8 +222,8 @@ def test_the_engine_panel_shows_what_was_granted_of_what_was_asked(make: Make) -
 def test_the_engine_panel_counts_decodes_per_round(make: Make) -> None:
     session, _ = running_session(n_rounds=30)
     shown = texts(make(EnginePanel, session))
-    assert "30 (1 a round)" in shown
-    assert "90 (3 a round)" in shown
+    assert "30 (1.00 a round)" in shown
+    assert "90 (3.00 a round)" in shown
 
 
 def test_a_dead_engine_is_explained_and_its_records_stay(make: Make) -> None:

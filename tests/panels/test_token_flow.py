@@ -80,7 +80,7 @@ def test_the_tip_tells_what_the_target_chose_instead(pieces: PieceTable) -> None
     assert "drafted at position 2, rejected" in tip
     assert "moon" in tip
     assert "token 2" in tip
-    assert "50 %" in tip
+    assert "50.0 %" in tip
 
 
 def test_the_tip_of_a_token_without_probability_names_none(pieces: PieceTable) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import ClassVar
 
 import numpy as np
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
+from draftscope.base import units
 from draftscope.base.theme import Theme
 from draftscope.engine.events import Kind
 from draftscope.panels.fonts import figure_font
@@ -44,7 +44,7 @@ class AcceptancePanel(Panel):
         super().__init__(session, theme)
         self._window = QComboBox()
         self.over_rounds = Plot(
-            theme, Axis("bottom", "{:.0f}".format, is_whole=True), Axis("left", _percent), self.paint_clock
+            theme, Axis("bottom", "{:.0f}".format, is_whole=True), Axis("left", units.percent), self.paint_clock
         )
         self.by_position = PositionBars(theme, self.paint_clock)
         self._accepted = QLabel()
@@ -119,9 +119,10 @@ class AcceptancePanel(Panel):
     def _refresh_body(self) -> None:
         total = self.session.acceptance.total()
         slots = list(self.session.acceptance.slots())
-        self.set_headline(f"{_percent(total.rate)} of drafts · {total.mean_accepted_length:.2f} tokens per round")
+        length = units.figure(total.mean_accepted_length)
+        self.set_headline(f"{units.percent(total.rate)} of drafts · {length} tokens per round")
         self._accepted.setText(f"<b>{total.n_accepted:,}</b> of {total.draft_n:,} drafted tokens accepted")
-        self._length.setText(f"<b>{total.mean_accepted_length:.2f}</b> tokens per round")
+        self._length.setText(f"<b>{length}</b> tokens per round")
         self._draw_over_rounds(slots)
         self.by_position.show_bars([bar for slot in slots for bar in _bars(slot, self.session.acceptance.slot(slot))])
         selected = self.session.view.selected_round
@@ -160,10 +161,6 @@ class AcceptancePanel(Panel):
             label.setStyleSheet(f"color: {self.theme.text}; background: transparent;")
         for label in self._captions:
             label.setStyleSheet(f"color: {self.theme.dim}; background: transparent;")
-
-
-def _percent(share: float) -> str:
-    return "no" if math.isnan(share) else f"{share * 100:.0f} %"
 
 
 def _bars(slot: int, acceptance: SlotAcceptance) -> list[PositionBar]:

@@ -121,7 +121,7 @@ def run_section(report: RunReport, *, is_final: bool) -> Section:
             ),
             Fact(
                 "Graph runs a round",
-                f"target {counts.target_graph_runs / rounds:.3g}, draft {counts.draft_graph_runs / rounds:.3g}",
+                f"target {units.figure(counts.target_graph_runs / rounds)}, draft {units.figure(counts.draft_graph_runs / rounds)}",
                 "Compute graphs that were run; a decode of uneven slots can need several. " + means,
             ),
             Fact("Saves, restores", f"{report.n_saves:,}, {report.n_restores:,}", means),
@@ -137,7 +137,7 @@ def run_section(report: RunReport, *, is_final: bool) -> Section:
 
 def _decodes(n: int, n_alone: int, what: str, rounds: int) -> str:
     alone = f", {n_alone:,} of them {what}" if n_alone else ""
-    return f"{n:,} ({n / rounds:.3g} a round){alone}"
+    return f"{n:,} ({units.figure(n / rounds)} a round){alone}"
 
 
 def meter_section(meter: Meter, titles: dict[str, str]) -> Section:

@@ -11,6 +11,7 @@ from draftscope.base.theme import Theme
 from draftscope.engine.events import ENGINE_TRACK, Kind
 from draftscope.panels.lane_paint import LaneGeometry, LanePainter
 from draftscope.panels.paint_clock import PaintClock
+from draftscope.panels.span_search import span_near
 from draftscope.panels.span_words import span_words
 from draftscope.panels.time_window import TimeWindow, fitted
 from draftscope.trace.store import TraceStore
@@ -283,14 +284,10 @@ class LaneView(QWidget):
             return None
         t_ns = self.window_ns.t_of(x)
         reach = self.window_ns.t_of(x + REACH_PIXELS) - t_ns
-        spans = self._store.spans_in(slot, t_ns - reach, t_ns + reach + 1)
-        if len(spans) == 0:
+        span = span_near(self._store, slot, t_ns, reach)
+        if span is None:
             return None
-        starts, ends = spans["t_start_ns"], spans["t_start_ns"] + spans["duration_ns"]
-        distance = (starts - t_ns).clip(min=0) + (t_ns - ends).clip(min=0)
-        # Of spans equally near, the shortest is the innermost.
-        best = spans[min(range(len(spans)), key=lambda i: (int(distance[i]), int(spans["duration_ns"][i])))]
-        return int(best["round"]), f"{span_words(best)} · {units.duration(int(best['duration_ns']))}"
+        return int(span["round"]), f"{span_words(span)} · {units.duration(int(span['duration_ns']))}"
 
     # ---- keyboard
 

@@ -9,6 +9,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QCheckBox, QFrame, QGridLayout, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
+from draftscope.base import units
 from draftscope.base.theme import Theme
 from draftscope.engine.events import Kind
 from draftscope.engine.protocol import SlotTask
@@ -192,8 +193,8 @@ def prompt_text(task: SlotTask) -> str:
 def _figures(acceptance: SlotAcceptance) -> tuple[Figure, ...]:
     figures = []
     if acceptance.draft_n > 0:
-        figures.append(Figure(f"{acceptance.rate * 100:.3g} %", "accepted", ACCEPTED_MEANS))
-        figures.append(Figure(f"{acceptance.mean_accepted_length:.2f}", "per round", PER_ROUND_MEANS))
+        figures.append(Figure(f"{units.figure(acceptance.rate * 100)} %", "accepted", ACCEPTED_MEANS))
+        figures.append(Figure(units.figure(acceptance.mean_accepted_length), "per round", PER_ROUND_MEANS))
     if not math.isnan(acceptance.tokens_per_second):
-        figures.append(Figure(f"{acceptance.tokens_per_second:.3g}", "tok/s", SPEED_MEANS))
+        figures.append(Figure(units.figure(acceptance.tokens_per_second), "tok/s", SPEED_MEANS))
     return tuple(figures)

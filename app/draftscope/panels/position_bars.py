@@ -10,6 +10,7 @@ from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QHelpEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QToolTip, QWidget
 
+from draftscope.base import units
 from draftscope.base.theme import Theme
 from draftscope.panels.fonts import figure_font
 from draftscope.panels.paint_clock import PaintClock
@@ -116,7 +117,7 @@ class PositionBars(QWidget):
             painter.setBrush(slot_brush(self._theme, bar.slot))
             painter.drawRect(box)
             self._boxes.append((column, bar))
-            text = "none" if math.isnan(bar.share) else f"{share * 100:.0f} %"
+            text = "none" if math.isnan(bar.share) else units.percent(share)
             if has_room:
                 self._centre(painter, box.center().x(), box.top() - self._line / 2 - 1, text, self._theme.text)
             if width > self._line * 0.6:
@@ -148,5 +149,5 @@ def bar_words(bar: PositionBar) -> str:
         return f"Slot {bar.slot} drafted nothing at the {ordinal(bar.position)} position."
     return (
         f"Slot {bar.slot}, {ordinal(bar.position)} position: accepted in {bar.accepted} of {bar.drafted} rounds that"
-        f" drafted so far ({bar.share * 100:.3g} %)."
+        f" drafted so far ({units.percent(bar.share)})."
     )

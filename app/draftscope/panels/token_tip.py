@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import math
 
+from draftscope.base import units
 from draftscope.engine.events import NO_ROUND, Origin
 from draftscope.panels.token_flow import TokenFacts
 
@@ -19,7 +20,7 @@ def token_tip(facts: TokenFacts) -> str:
         lines.append(f"one character out of {facts.n_tokens} tokens")
     if not math.isnan(facts.probability):
         model = "target" if facts.origin == Origin.SAMPLED else "draft"
-        lines.append(f"probability in the {model} model: {facts.probability * 100:.3g} %")
+        lines.append(f"probability in the {model} model: {units.figure(facts.probability * 100)} %")
     if facts.origin == Origin.REJECTED:
         lines.append(_instead(facts))
     return "<br>".join(lines).replace("\n", "<br>")

@@ -1,0 +1,18 @@
+"""Finds the span that a pointer means. No Qt."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from draftscope.trace.store import TraceStore
+
+
+def span_near(store: TraceStore, slot: int, t_ns: int, reach_ns: int) -> np.void | None:
+    """The span of a lane at a time, or the nearest within ``reach_ns``; of those equally near the shortest (innermost)."""
+    spans = store.spans_in(slot, t_ns - reach_ns, t_ns + reach_ns + 1)
+    if len(spans) == 0:
+        return None
+    starts, lengths = spans["t_start_ns"], spans["duration_ns"]
+    distance = (starts - t_ns).clip(min=0) + (t_ns - starts - lengths).clip(min=0)
+    nearest: np.void = spans[np.lexsort((lengths, distance))[0]]
+    return nearest
