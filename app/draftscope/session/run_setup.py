@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import dataclass, replace
 
 from PySide6.QtCore import QObject, Signal
 
+from draftscope.engine.errors import EngineError
 from draftscope.engine.protocol import (
     CheckpointMode,
     ContextSettings,
@@ -18,6 +20,7 @@ from draftscope.engine.protocol import (
     build,
 )
 from draftscope.session.run_request import RunRequest
+from draftscope.session.samples import N_DEMO_SLOTS, sample_prompts
 from draftscope.session.settings import Settings
 
 
@@ -55,13 +58,31 @@ class RunSetup(QObject):
             _to_settings(values, self._settings)
             self.changed.emit()
 
-    def change_context(self, **fields: int | CheckpointMode) -> None:
-        """Change some fields of the contexts."""
-        self.change(replace(self._values, context=replace(self._values.context, **fields)))  # type: ignore[arg-type]
+    @property
+    def draft_length(self) -> int:
+        """Most tokens drafted a round; 0 when drafting is off."""
+        context = self._values.context
+        return context.n_draft_max if context.use_mtp else 0
 
-    def change_sampling(self, **fields: int | float) -> None:
-        """Change some fields of the sampling."""
-        self.change(replace(self._values, sampling=replace(self._values.sampling, **fields)))  # type: ignore[arg-type]
+    def set_slots(self, n_slots: int) -> None:
+        """Change the number of slots."""
+        self.change(replace(self._values, context=replace(self._values.context, n_slots=n_slots)))
+
+    def set_draft_length(self, n_draft_max: int) -> None:
+        """Change the draft length; 0 switches drafting off."""
+        self.change(replace(self._values, context=with_draft_length(self._values.context, n_draft_max)))
+
+    def set_checkpoint(self, mode: CheckpointMode) -> None:
+        """Change the way back that is asked for."""
+        self.change(replace(self._values, context=replace(self._values.context, checkpoint=mode)))
+
+    def set_temperature(self, temperature: float) -> None:
+        """Change the temperature."""
+        self.change(replace(self._values, sampling=replace(self._values.sampling, temperature=temperature)))
+
+    def set_max_tokens(self, max_tokens: int) -> None:
+        """Change how many tokens a slot generates at most."""
+        self.change(replace(self._values, max_tokens=max_tokens))
 
     def show_request(self, request: RunRequest) -> None:
         """Take the values of a request, so that the controls tell the truth about it and can repeat it."""
@@ -76,6 +97,12 @@ class RunSetup(QObject):
         )
         self.changed.emit()
 
+    @property
+    def has_prompts(self) -> bool:
+        """Whether a run would have anything to do."""
+        n_used = self._values.context.n_slots
+        return any(not is_empty(prompt) for prompt in self._values.prompts[:n_used])
+
     def request(self) -> RunRequest:
         """The run that the values ask for. Slots without a prompt get none; all share the sampling."""
         v = self._values
@@ -88,27 +115,33 @@ class RunSetup(QObject):
         return RunRequest(v.context, tasks)
 
 
+def with_draft_length(context: ContextSettings, n_draft_max: int) -> ContextSettings:
+    """The contexts with another draft length; 0 means no MTP context."""
+    return replace(context, n_draft_max=n_draft_max, use_mtp=n_draft_max > 0)
+
+
 def is_empty(prompt: Prompt) -> bool:
     """Whether there is nothing to start from."""
     return not (prompt.text or prompt.tokens or any(message.content for message in prompt.messages))
 
 
 def from_settings(settings: Settings) -> SetupValues:
-    """The setup that the settings hold; prompts that cannot be read are none."""
+    """The setup that the settings hold. Without prompts of the user's own, or with unreadable ones: the first samples."""
     try:
-        kept = json.loads(settings.text("run/prompts") or "[]")
-        prompts = tuple(build(Prompt, fields) for fields in kept)
+        prompts = tuple(build(Prompt, fields) for fields in json.loads(settings.text("run/prompts") or "[]"))
     except (ValueError, TypeError, ProtocolError):
         prompts = ()
+    if not prompts:
+        with contextlib.suppress(EngineError):  # without samples there are no prompts, which the window says
+            prompts = tuple(sample.prompt for sample in sample_prompts()[:N_DEMO_SLOTS])
+    context = ContextSettings(
+        n_slots=settings.whole("context/n_slots"),
+        n_ctx=settings.whole("context/n_ctx"),
+        checkpoint=CheckpointMode(settings.text("context/checkpoint")),
+        n_threads=settings.whole("context/n_threads"),
+    )
     return SetupValues(
-        ContextSettings(
-            n_slots=settings.whole("context/n_slots"),
-            n_ctx=settings.whole("context/n_ctx"),
-            n_draft_max=settings.whole("context/n_draft_max"),
-            use_mtp=settings.whole("context/n_draft_max") > 0,
-            checkpoint=CheckpointMode(settings.text("context/checkpoint")),
-            n_threads=settings.whole("context/n_threads"),
-        ),
+        with_draft_length(context, settings.whole("context/n_draft_max")),
         SamplingSettings(
             temperature=settings.number("sampling/temperature"),
             top_k=settings.whole("sampling/top_k"),
@@ -127,9 +160,12 @@ def from_settings(settings: Settings) -> SetupValues:
 
 
 def _to_settings(values: SetupValues, settings: Settings) -> None:
-    for name in ("n_slots", "n_ctx", "n_draft_max", "n_threads"):
-        settings.set(f"context/{name}", getattr(values.context, name))
-    settings.set("context/checkpoint", values.context.checkpoint.value)
+    context = values.context
+    settings.set("context/n_slots", context.n_slots)
+    settings.set("context/n_ctx", context.n_ctx)
+    settings.set("context/n_threads", context.n_threads)
+    settings.set("context/n_draft_max", context.n_draft_max if context.use_mtp else 0)
+    settings.set("context/checkpoint", context.checkpoint.value)
     for name, value in as_plain(values.sampling).items():
         settings.set(f"sampling/{name}", value)
     settings.set("run/max_tokens", values.max_tokens)

@@ -26,16 +26,16 @@ N_DEMO_SLOTS = 4
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A named prompt, and how it is best sampled."""
+    """A prompt with a title, and how it is best sampled."""
 
-    name: str
+    title: str
     prompt: Prompt
     sampling: SamplingSettings
     max_tokens: int
 
 
 def read_samples(path: Path) -> tuple[Sample, ...]:
-    """The samples of a JSON Lines file: objects with ``name``, ``text`` or ``messages``, and maybe ``sampling``.
+    """The samples of a JSON Lines file: objects with ``title``, ``text`` or ``messages``, ``sampling``, ``max_tokens``.
 
     Raises:
         EngineError: code BAD_FILE; names the line.
@@ -55,8 +55,8 @@ def _parse(line: str, place: str) -> Sample:
         messages = tuple(build(ChatMessage, message) for message in fields.get("messages", ()))
         prompt = Prompt(text=fields.get("text", ""), messages=messages)
         sampling = build(SamplingSettings, fields.get("sampling", {}))
-        name = str(fields.get("name") or prompt.text or messages[-1].content)
-        return Sample(name, prompt, sampling, int(fields.get("max_tokens", 256)))
+        title = str(fields.get("title") or prompt.text or messages[-1].content)
+        return Sample(title, prompt, sampling, int(fields.get("max_tokens", 256)))
     except (ValueError, TypeError, AttributeError, IndexError, ProtocolError) as error:
         raise EngineError(
             ErrorCode.BAD_FILE, f"{place} is no sample prompt: {error}.", "Install Draftscope again."
@@ -64,12 +64,12 @@ def _parse(line: str, place: str) -> Sample:
 
 
 def sample_prompts() -> tuple[Sample, ...]:
-    """The samples that come with the program.
+    """The samples to choose from.
 
     Raises:
         EngineError: code BAD_FILE, when they are missing or damaged.
     """
-    return read_samples(resource("prompts", "demo.jsonl"))
+    return read_samples(resource("prompts", "samples.jsonl"))
 
 
 def demo_model_settings() -> ModelSettings:
@@ -78,13 +78,13 @@ def demo_model_settings() -> ModelSettings:
 
 
 def demo_request() -> RunRequest:
-    """The demo: the first samples, one in each of four slots.
+    """The demo: one prompt in each of four slots, in contexts as they are by default.
 
     Raises:
         EngineError: code BAD_FILE, when the samples are missing or damaged.
     """
-    samples = sample_prompts()[:N_DEMO_SLOTS]
+    samples = read_samples(resource("prompts", "demo.jsonl"))[:N_DEMO_SLOTS]
     tasks = tuple(
         SlotTask(slot, sample.prompt, sample.sampling, sample.max_tokens) for slot, sample in enumerate(samples)
     )
-    return RunRequest(ContextSettings(n_slots=N_DEMO_SLOTS), tasks)
+    return RunRequest(ContextSettings(n_slots=len(tasks)), tasks)

@@ -37,11 +37,13 @@ from draftscope.session.meter import Meter
 from draftscope.session.run_record import RunRecord
 from draftscope.session.run_request import RunRequest
 from draftscope.session.samples import demo_model_settings, demo_request
-from draftscope.session.state import SessionState as SessionState
+from draftscope.session.state import SessionState
 from draftscope.session.view_state import ViewState
 from draftscope.trace.acceptance import AcceptanceTable
 from draftscope.trace.pieces import PieceTable
 from draftscope.trace.store import TraceStore
+
+__all__ = ["Session", "SessionState"]
 
 
 class Session(QObject):

@@ -1,0 +1,236 @@
+"""Everything that can be done in the window, as one table: menus, toolbar, palette and shortcuts page are made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from draftscope.window.commands import Commands
+from draftscope.window.situation import (
+    Situation,
+    always,
+    why_not_demo,
+    why_not_deselect,
+    why_not_export,
+    why_not_recent,
+    why_not_rounds,
+    why_not_run,
+    why_not_run_again,
+    why_not_setup,
+    why_not_stop,
+)
+
+MENUS = ("File", "Run", "View", "Help")
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """A row. ``why_not`` answers '' when it can be done now, else the reason in a sentence.
+
+    ``short``: its text on the toolbar. ``is_checked``: given for what is on or off. ``icon`` names a file of
+    ``resources/icons`` and is '' for actions that stand in menus only. ``group``: rows of a menu between two lines.
+    """
+
+    id: str
+    text: str
+    menu: str
+    tip: str
+    do: Callable[[Commands], object]
+    shortcut: str = ""
+    icon: str = ""
+    short: str = ""
+    group: int = 0
+    why_not: Callable[[Situation], str] = always
+    is_checked: Callable[[Situation], bool] | None = None
+
+
+def _theme(choice: str, text: str) -> Action:
+    return Action(
+        f"theme_{choice}",
+        text,
+        "View",
+        f"Colours: {text.lower()}",
+        lambda commands: commands.choose_theme(choice),
+        group=2,
+        is_checked=lambda now: now.theme_choice == choice,
+    )
+
+
+def _panel(panel: str, title: str, shortcut: str) -> Action:
+    return Action(
+        f"panel_{panel}",
+        f"{title} panel",
+        "View",
+        f"Show or hide the {title} panel",
+        lambda commands: commands.toggle_panel(panel),
+        shortcut,
+        is_checked=lambda now: panel in now.shown_panels,
+    )
+
+
+ACTIONS = (
+    Action("open", "Open a model…", "File", "Open a GGUF file", Commands.open_model, "Ctrl+O", "open", "Open"),
+    Action(
+        "clear_recent",
+        "Forget recent files",
+        "File",
+        "Empty the list of recent files",
+        Commands.clear_recent,
+        why_not=why_not_recent,
+    ),
+    Action(
+        "export",
+        "Export the run…",
+        "File",
+        "Write the run as a Chrome trace, for Perfetto and chrome://tracing",
+        Commands.export,
+        "Ctrl+E",
+        "export",
+        "Export",
+        1,
+        why_not_export,
+    ),
+    Action("quit", "Quit", "File", "Close the window and end the engine", Commands.quit, "Ctrl+Q", group=2),
+    Action(
+        "demo",
+        "Run the demo",
+        "Run",
+        "Load the bundled model and run four prompts on it",
+        Commands.run_demo,
+        "Ctrl+D",
+        "demo",
+        "Demo",
+        0,
+        why_not_demo,
+    ),
+    Action(
+        "prompts",
+        "Prompts and sampling…",
+        "Run",
+        "Write what each slot starts from, and how its tokens are chosen",
+        Commands.edit_prompts,
+        "Ctrl+P",
+        "prompts",
+        "Prompts",
+        1,
+        why_not_setup,
+    ),
+    Action(
+        "run",
+        "Run",
+        "Run",
+        "Run the prompts in all slots",
+        Commands.run,
+        "Ctrl+Return",
+        "run",
+        "Run",
+        1,
+        why_not_run,
+    ),
+    Action(
+        "run_again",
+        "Run the last run again",
+        "Run",
+        "Repeat the last run with its own prompts and settings",
+        Commands.run_again,
+        "Ctrl+Shift+Return",
+        "run_again",
+        "",
+        1,
+        why_not_run_again,
+    ),
+    Action(
+        "stop",
+        "Stop",
+        "Run",
+        "End the run, or cancel the load; what was recorded is kept",
+        Commands.stop,
+        "Ctrl+.",
+        "stop",
+        "Stop",
+        1,
+        why_not_stop,
+    ),
+    Action(
+        "restart",
+        "Restart the engine",
+        "Run",
+        "End the engine process, start a new one and load the model again",
+        Commands.restart_engine,
+        icon="restart",
+        group=2,
+    ),
+    _panel("acceptance", "Acceptance", "Alt+1"),
+    _panel("timeline", "Timeline", "Alt+2"),
+    _panel("engine", "Engine", "Alt+3"),
+    _panel("log", "Log", "Alt+4"),
+    Action("reset_layout", "Reset the layout", "View", "Put every panel back in its place", Commands.reset_layout),
+    Action(
+        "show_rejected",
+        "Show rejected tokens",
+        "View",
+        "Show the draft tokens that the target rejected",
+        Commands.toggle_rejected,
+        "Ctrl+J",
+        group=1,
+        is_checked=lambda now: now.shows_rejected,
+    ),
+    Action(
+        "previous_round",
+        "Select the round before",
+        "View",
+        "Select the round before the selected one in every panel",
+        Commands.select_previous_round,
+        "Alt+Left",
+        group=1,
+        why_not=why_not_rounds,
+    ),
+    Action(
+        "next_round",
+        "Select the next round",
+        "View",
+        "Select the round after the selected one in every panel",
+        Commands.select_next_round,
+        "Alt+Right",
+        group=1,
+        why_not=why_not_rounds,
+    ),
+    Action(
+        "deselect",
+        "Clear the selection",
+        "View",
+        "Select no round",
+        Commands.deselect,
+        "Alt+Up",
+        group=1,
+        why_not=why_not_deselect,
+    ),
+    _theme("system", "As the system"),
+    _theme("dark", "Dark"),
+    _theme("light", "Light"),
+    Action(
+        "full_screen",
+        "Full screen",
+        "View",
+        "Fill the screen with the window",
+        Commands.toggle_full_screen,
+        "F11",
+        group=3,
+        is_checked=lambda now: now.is_full_screen,
+    ),
+    Action(
+        "palette",
+        "Find an action…",
+        "Help",
+        "Find and do anything by its name",
+        Commands.show_palette,
+        "Ctrl+Shift+P",
+        "palette",
+    ),
+    Action("shortcuts", "Keyboard shortcuts", "Help", "List every shortcut", Commands.show_shortcuts, "F1"),
+    Action("about", "About Draftscope", "Help", "Version, parts and licences", Commands.show_about, group=1),
+)
+"""Every action, in the order of its menu."""
+
+TOOLBAR = ("open", "demo", "", "prompts", "run", "stop", "", "export")
+"""Ids of the actions on the toolbar; '' is where the controls of the setup or a line stand."""

@@ -1,0 +1,187 @@
+"""What the actions do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtWidgets import QDialog, QMainWindow
+
+from draftscope.engine.events import Kind
+from draftscope.session.run_setup import RunSetup
+from draftscope.session.session import Session
+from draftscope.session.settings import Settings
+from draftscope.session.state import SessionState
+from draftscope.window.appearance import Appearance
+from draftscope.window.docks import Docks
+
+
+class Commands(QObject):
+    """Each public method is an action; none waits for anything. Dialogs are opened without blocking."""
+
+    palette_asked = Signal()
+    shortcuts_asked = Signal()
+    done = Signal()
+    """Something of the window itself changed (layout, colours, full screen)."""
+
+    def __init__(
+        self,
+        window: QMainWindow,
+        session: Session,
+        setup: RunSetup,
+        settings: Settings,
+        appearance: Appearance,
+        docks: Docks,
+    ) -> None:
+        super().__init__(window)
+        self._window = window
+        self._session = session
+        self._setup = setup
+        self._settings = settings
+        self._appearance = appearance
+        self._docks = docks
+
+    # ---- file
+
+    def open_model(self, path: str | Path | None = None) -> None:
+        """Ask for a model file and how to load it; ``path`` is chosen already where it is given."""
+        from draftscope.window.open_dialog import OpenDialog
+
+        dialog = OpenDialog(self._setup, self._settings, self._window)
+        dialog.chosen.connect(self.load_file)
+        self._show(dialog)
+        if path is None:
+            dialog.browse()
+        else:
+            dialog.set_path(Path(path))
+
+    def load_file(self, path: str | Path) -> None:
+        """Load a model file with the settings as they are."""
+        devices = tuple(name.strip() for name in self._settings.text("model/devices").split(",") if name.strip())
+        self._session.open_model(
+            path,
+            self._setup.values.context,
+            n_gpu_layers=self._settings.whole("model/n_gpu_layers"),
+            devices=devices,
+            use_mmap=self._settings.flag("model/use_mmap"),
+        )
+
+    def clear_recent(self) -> None:
+        """Forget the recent files."""
+        self._settings.clear_recent()
+
+    def export(self) -> None:
+        """Ask where to export the run to."""
+        from draftscope.window.export_dialog import ExportDialog
+
+        dialog = ExportDialog(self._session, self._settings, self._window)
+        dialog.chosen.connect(self._session.export_chrome)
+        self._show(dialog)
+
+    def quit(self) -> None:
+        """Close the window."""
+        self._window.close()
+
+    # ---- run
+
+    def run_demo(self) -> None:
+        """Run the demo; the controls show what it runs with."""
+        self._session.run_demo()
+        if self._session.last_request is not None:
+            self._setup.show_request(self._session.last_request)
+
+    def edit_prompts(self) -> None:
+        """Edit prompts and sampling."""
+        from draftscope.window.prompts_dialog import PromptsDialog
+
+        dialog = PromptsDialog(self._setup, self._session.model, self._window)
+        self._show(dialog)
+
+    def run(self) -> None:
+        """Run what the controls say."""
+        self._session.run(self._setup.request())
+
+    def run_again(self) -> None:
+        """Repeat the last run as it was."""
+        if self._session.last_request is not None:
+            self._setup.show_request(self._session.last_request)
+            self._session.run(self._session.last_request)
+
+    def stop(self) -> None:
+        """End the run, or cancel the load."""
+        if self._session.state is SessionState.LOADING:
+            self._session.cancel_load()
+        else:
+            self._session.stop()
+
+    def restart_engine(self) -> None:
+        """Start the engine anew."""
+        self._session.restart_engine()
+
+    # ---- view
+
+    def toggle_panel(self, panel: str) -> None:
+        """Show a panel, or hide it."""
+        self._docks.toggle(panel)
+        self.done.emit()
+
+    def reset_layout(self) -> None:
+        """Put every panel back in its place."""
+        self._docks.reset()
+        self.done.emit()
+
+    def toggle_rejected(self) -> None:
+        """Show rejected tokens, or hide them."""
+        self._session.view.set_show_rejected(not self._session.view.show_rejected)
+
+    def select_previous_round(self) -> None:
+        """Select the round before the selected one, or the last."""
+        self._step_round(-1)
+
+    def select_next_round(self) -> None:
+        """Select the round after the selected one, or the last."""
+        self._step_round(1)
+
+    def _step_round(self, step: int) -> None:
+        rounds = self._session.trace.kind(Kind.ROUND)["round"]
+        if len(rounds) == 0:
+            return
+        first, last = int(rounds.min()), int(rounds.max())
+        selected = self._session.view.selected_round
+        self._session.view.select_round(last if selected is None else min(max(selected + step, first), last))
+
+    def deselect(self) -> None:
+        """Select nothing."""
+        self._session.view.select_round(None)
+        self._session.view.select_slot(None)
+
+    def choose_theme(self, choice: str) -> None:
+        """Follow the system's colours, or stay dark or light."""
+        self._settings.set("window/theme", choice)
+        self._appearance.choose(choice)
+        self.done.emit()
+
+    def toggle_full_screen(self) -> None:
+        """Fill the screen, or go back."""
+        self._window.setWindowState(self._window.windowState() ^ Qt.WindowState.WindowFullScreen)
+        self.done.emit()
+
+    # ---- help
+
+    def show_palette(self) -> None:
+        """Open the command palette."""
+        self.palette_asked.emit()
+
+    def show_shortcuts(self) -> None:
+        """List the shortcuts."""
+        self.shortcuts_asked.emit()
+
+    def show_about(self) -> None:
+        """Tell what this program is."""
+        from draftscope.window.about_dialog import AboutDialog
+
+        self._show(AboutDialog(self._session.model, self._window))
+
+    def _show(self, dialog: QDialog) -> None:
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.open()

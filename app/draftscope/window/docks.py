@@ -1,0 +1,112 @@
+"""The panels around the output: their docks, their places, and the layout that is remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QObject, QSize, Qt, Signal
+from PySide6.QtWidgets import QDockWidget, QMainWindow, QTabWidget
+
+from draftscope.base.theme import Theme
+from draftscope.panels.panel import Panel
+from draftscope.session.settings import Settings
+from draftscope.window.dock_title import DockTitle
+
+LAYOUT_VERSION = 1
+"""Raised when docks come or go, so that a layout kept by another version is not taken for this one's."""
+
+_RIGHT = ("acceptance", "engine", "log")
+_BOTTOM = ("timeline",)
+
+
+class Docks(QObject):
+    """Movable, closable and floatable docks, one a panel."""
+
+    shown_changed = Signal()
+    """A panel was shown, hidden, or brought before others."""
+
+    def __init__(self, window: QMainWindow, panels: Sequence[Panel], theme: Theme) -> None:
+        super().__init__(window)
+        self._window = window
+        self._docks: dict[str, QDockWidget] = {}
+        self._titles: dict[str, DockTitle] = {}
+        window.setDockNestingEnabled(True)
+        window.setTabPosition(Qt.DockWidgetArea.AllDockWidgetAreas, QTabWidget.TabPosition.North)
+        window.setCorner(Qt.Corner.BottomRightCorner, Qt.DockWidgetArea.RightDockWidgetArea)
+        for panel in panels:
+            self._add(panel, theme)
+        self.reset()
+
+    def _add(self, panel: Panel, theme: Theme) -> None:
+        dock = QDockWidget(panel.title, self._window)
+        dock.setObjectName(f"dock_{panel.id}")
+        dock.setWidget(panel)
+        title = DockTitle(dock, theme)
+        dock.setTitleBarWidget(title)
+        title.show_headline(panel.headline)
+        panel.headline_changed.connect(title.show_headline)
+        dock.visibilityChanged.connect(self._on_visibility_changed)
+        self._docks[panel.id] = dock
+        self._titles[panel.id] = title
+
+    @property
+    def shown(self) -> frozenset[str]:
+        """Ids of the panels that are not closed; those behind another tab count as shown."""
+        return frozenset(panel for panel, dock in self._docks.items() if not dock.isHidden())
+
+    def dock(self, panel: str) -> QDockWidget:
+        """The dock of a panel."""
+        return self._docks[panel]
+
+    def toggle(self, panel: str) -> None:
+        """Close a panel, or show it and bring it to the front."""
+        dock = self._docks[panel]
+        if dock.isHidden():
+            dock.show()
+            dock.raise_()
+        elif dock.visibleRegion().isEmpty() and self._window.tabifiedDockWidgets(dock):
+            dock.raise_()
+        else:
+            dock.hide()
+
+    def reset(self) -> None:
+        """Acceptance over Engine and Log at the right, Timeline under the output."""
+        window = self._window
+        for dock in self._docks.values():
+            dock.setFloating(False)
+            window.removeDockWidget(dock)
+        right = [self._docks[panel] for panel in _RIGHT if panel in self._docks]
+        for dock in right:
+            window.addDockWidget(Qt.DockWidgetArea.RightDockWidgetArea, dock)
+        for panel in _BOTTOM:
+            window.addDockWidget(Qt.DockWidgetArea.BottomDockWidgetArea, self._docks[panel])
+        window.tabifyDockWidget(self._docks["engine"], self._docks["log"])
+        for dock in self._docks.values():
+            dock.show()
+        self._docks["engine"].raise_()
+        self._share_room(window.size())
+
+    def _share_room(self, size: QSize) -> None:
+        width, height = max(size.width(), 800), max(size.height(), 600)
+        self._window.resizeDocks([self._docks["acceptance"]], [round(width * 0.36)], Qt.Orientation.Horizontal)
+        column = [self._docks["acceptance"], self._docks["engine"]]
+        self._window.resizeDocks(column, [round(height * 0.5), round(height * 0.4)], Qt.Orientation.Vertical)
+        self._window.resizeDocks([self._docks["timeline"]], [round(height * 0.30)], Qt.Orientation.Vertical)
+
+    def save(self, settings: Settings) -> None:
+        """Keep the layout."""
+        settings.set_layout("docks", self._window.saveState(LAYOUT_VERSION))
+
+    def restore(self, settings: Settings) -> None:
+        """Take the layout that was kept; the default one where there is none or it does not fit."""
+        kept = settings.layout("docks")
+        if kept.isEmpty() or not self._window.restoreState(kept, LAYOUT_VERSION):
+            self.reset()
+
+    def set_theme(self, theme: Theme) -> None:
+        """Draw the titles in a theme's colours."""
+        for title in self._titles.values():
+            title.set_theme(theme)
+
+    def _on_visibility_changed(self) -> None:
+        self.shown_changed.emit()

@@ -1,0 +1,253 @@
+"""The main window: puts the parts together and follows the session."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QIcon
+from PySide6.QtWidgets import QMainWindow, QStackedWidget, QVBoxLayout, QWidget
+
+from draftscope.base.theme import Theme
+from draftscope.engine.errors import ErrorCode, ErrorReport
+from draftscope.engine.events import Kind
+from draftscope.panels.acceptance import AcceptancePanel
+from draftscope.panels.engine import EnginePanel
+from draftscope.panels.log import LogPanel
+from draftscope.panels.output import OutputPanel
+from draftscope.panels.panel import Panel
+from draftscope.panels.timeline import TimelinePanel
+from draftscope.session.chrome_export import ChromeExport
+from draftscope.session.run_setup import RunSetup
+from draftscope.session.session import Session
+from draftscope.session.settings import Settings
+from draftscope.session.state import SessionState
+from draftscope.window.action_set import ActionSet
+from draftscope.window.appearance import Appearance
+from draftscope.window.command_palette import CommandPalette
+from draftscope.window.commands import Commands
+from draftscope.window.docks import Docks
+from draftscope.window.dropped_files import pick_dropped
+from draftscope.window.first_run import FirstRun
+from draftscope.window.frame_clock import FrameClock
+from draftscope.window.icons import tinted_icon
+from draftscope.window.menus import RecentMenu, fill_menu_bar, make_toolbar
+from draftscope.window.notices import Notice, NoticeArea, Offer, ProgressNotice
+from draftscope.window.setup_controls import SetupControls
+from draftscope.window.shortcuts_page import ShortcutsPage
+from draftscope.window.situation import Situation
+from draftscope.window.truth_strip import TruthStrip
+
+PANELS = (OutputPanel, AcceptancePanel, TimelinePanel, EnginePanel, LogPanel)
+"""The panels; the first one stands in the middle, the others in docks."""
+
+
+class MainWindow(QMainWindow):
+    """Toolbar, output in the middle, panels in docks, and the strip of truth. Owns the clock, not the session."""
+
+    def __init__(self, session: Session, settings: Settings, appearance: Appearance) -> None:
+        super().__init__()
+        self.session = session
+        self.settings = settings
+        self.appearance = appearance
+        self.setup = RunSetup(settings, self)
+        self.panels: tuple[Panel, ...] = tuple(panel(session, appearance.theme) for panel in PANELS)
+        self.docks = Docks(self, self.panels[1:], appearance.theme)
+        self.commands = Commands(self, session, self.setup, settings, appearance, self.docks)
+        self.actions_by_id = ActionSet(self.commands, appearance.theme, self)
+        self.notices = NoticeArea()
+        self._load_notice = ProgressNotice(self.commands.stop)
+        self._export_notice = ProgressNotice(session.exports.cancel)
+        self.controls = SetupControls(self.setup, self)
+        self.strip = TruthStrip(session)
+        self.clock = FrameClock(session, self.panels, self)
+        self._build()
+        self._connect()
+        self._restore()
+        self._follow()
+
+    def _build(self) -> None:
+        self.setWindowTitle("Draftscope")
+        self.setAcceptDrops(True)
+        self.setMinimumSize(900, 560)
+        self.resize(1280, 800)
+        fill_menu_bar(self, self.actions_by_id, RecentMenu(self.settings, self.commands, self))
+        self.toolbar = make_toolbar(self, self.actions_by_id, self.controls)
+        self.notices.add_progress(self._load_notice)
+        self.notices.add_progress(self._export_notice)
+        self.first_run = FirstRun(self.actions_by_id["demo"], self.actions_by_id["open"])
+        self.middle = QStackedWidget()
+        self.middle.addWidget(self.first_run)
+        self.middle.addWidget(self.panels[0])
+        central = QWidget()
+        layout = QVBoxLayout(central)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addWidget(self.notices)
+        layout.addWidget(self.middle, 1)
+        self.setCentralWidget(central)
+        self.setStatusBar(self.strip)
+        self.palette_box = CommandPalette(self.actions_by_id, self)
+
+    def _connect(self) -> None:
+        session = self.session
+        session.model_changed.connect(self._on_model_changed)
+        session.failed.connect(self._on_failed)
+        session.run_started.connect(self.notices.clear)
+        session.exports.progressed.connect(self._on_export_progressed)
+        session.exports.ended.connect(self._on_export_ended)
+        session.view.show_rejected_changed.connect(self._on_show_rejected)
+        for changed in (session.state_changed, self.commands.done, self.docks.shown_changed, self.setup.changed):
+            changed.connect(self._follow)
+        self.clock.ticked.connect(self._follow)
+        self.clock.ticked.connect(self.strip.tick)
+        self.commands.palette_asked.connect(self.palette_box.ask)
+        self.commands.shortcuts_asked.connect(self._show_shortcuts)
+        self.appearance.theme_changed.connect(self._on_theme_changed)
+
+    def _restore(self) -> None:
+        self.session.view.set_show_rejected(self.settings.flag("window/show_rejected"))
+        geometry = self.settings.layout("geometry")
+        if not geometry.isEmpty():
+            self.restoreGeometry(geometry)
+        self.docks.restore(self.settings)
+
+    # ---- following the session
+
+    def situation(self) -> Situation:
+        """The moment, as the actions judge it."""
+        session = self.session
+        return Situation(
+            state=session.state,
+            has_prompts=self.setup.has_prompts,
+            has_records=session.trace.n_records > 0,
+            has_rounds=len(session.trace.kind(Kind.ROUND)) > 0,
+            has_last_request=session.last_request is not None,
+            has_selection=session.view.selected_round is not None,
+            has_recent=bool(self.settings.recent_files),
+            is_exporting=session.exports.is_running,
+            is_full_screen=self.isFullScreen(),
+            shows_rejected=session.view.show_rejected,
+            theme_choice=self.appearance.choice,
+            shown_panels=self.docks.shown,
+        )
+
+    def _follow(self) -> None:
+        now = self.situation()
+        self.actions_by_id.follow(now)
+        self.controls.follow(now)
+        self._follow_load()
+        is_first = now.state is SessionState.NO_MODEL and not now.has_records and not self.session.tasks
+        page = self.first_run if is_first else self.panels[0]
+        if self.middle.currentWidget() is not page:
+            self.middle.setCurrentWidget(page)
+
+    def _follow_load(self) -> None:
+        settings = self.session.model_settings
+        if self.session.state is not SessionState.LOADING or settings is None:
+            self._load_notice.hide()
+            return
+        fraction, stage = self.session.progress
+        name = Path(settings.path).name
+        self._load_notice.tell(f"Loading {name}: {stage}", fraction, can_cancel=stage != "cancelling")
+
+    def _on_model_changed(self) -> None:
+        model = self.session.model
+        self.controls.show_model(model)
+        self.setWindowTitle("Draftscope" if model is None else f"{Path(model.path).name} · Draftscope")
+        if model is not None:
+            self.settings.add_recent(model.path)
+
+    def _on_failed(self, report: ErrorReport) -> None:
+        offers = []
+        details = ""
+        death = self.session.death
+        if report.code is ErrorCode.ENGINE_DIED and death is not None:
+            details = "\n".join(death.log_tail)
+            if self.session.last_request is not None:
+                offers.append(Offer("Run again", self.actions_by_id["run_again"].trigger))
+        self.notices.show_notice(Notice(report.message, report.hint, details, offers))
+
+    def _on_export_progressed(self, fraction: float) -> None:
+        self._export_notice.tell("Exporting the run", fraction)
+
+    def _on_export_ended(self, export: ChromeExport) -> None:
+        self._export_notice.hide()
+        if export.error:
+            hint = "Choose another place, then export again."
+            self.notices.show_notice(Notice(f"The run could not be exported to {export.path}.", hint, export.error))
+        elif not export.is_cancelled:
+            hint = "Open it in ui.perfetto.dev or chrome://tracing."
+            self.notices.show_notice(Notice(f"Exported to {export.path}.", hint, tone="ok"))
+
+    def _on_show_rejected(self) -> None:
+        self.settings.set("window/show_rejected", self.session.view.show_rejected)
+
+    def _on_theme_changed(self, theme: Theme) -> None:
+        for panel in self.panels:
+            panel.set_theme(theme)
+        self.docks.set_theme(theme)
+        self.actions_by_id.set_theme(theme)
+
+    def _show_shortcuts(self) -> None:
+        ShortcutsPage(self.actions_by_id, self).open()
+
+    # ---- files given to the window
+
+    def open_file(self, path: str | Path) -> None:
+        """Open a file that was dropped, double-clicked or named on the command line; say so when it cannot be."""
+        self.open_files([Path(path)])
+
+    def open_files(self, paths: Sequence[Path]) -> None:
+        """Open the one of several files that can be opened, and say what happens to the others."""
+        picked = pick_dropped(paths)
+        if picked.problem is not None:
+            self.notices.show_notice(Notice(picked.problem.message, picked.problem.hint, tone="warn"))
+        if picked.model is not None:
+            self.commands.load_file(picked.model)
+
+    def take_over(self, path: Path | None) -> None:
+        """A second start of the program: come to the front, and open its file if it brought one."""
+        self.setWindowState(self.windowState() & ~Qt.WindowState.WindowMinimized)
+        self.show()
+        self.raise_()
+        self.activateWindow()
+        if path is not None:
+            self.open_file(path)
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802
+        """Take files; what kind they are is said when they are dropped."""
+        if event.mimeData().hasUrls():
+            event.acceptProposedAction()
+
+    def dropEvent(self, event: QDropEvent) -> None:  # noqa: N802
+        """Open what was dropped."""
+        event.acceptProposedAction()
+        self.open_files([Path(url.toLocalFile()) for url in event.mimeData().urls() if url.isLocalFile()])
+
+    # ---- beginning and end
+
+    def sizeHint(self) -> QSize:  # noqa: N802
+        """The size of a first start."""
+        return QSize(1280, 800)
+
+    def start(self) -> None:
+        """Show the window and start the clock."""
+        self.show()
+        self.clock.start()
+
+    def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802
+        """Keep the layout, end the engine; nothing is left behind."""
+        self.clock.stop()
+        self.settings.set_layout("geometry", self.saveGeometry())
+        self.docks.save(self.settings)
+        self.settings.save()
+        self.hide()  # the engine may take a moment to end
+        self.session.close()
+        super().closeEvent(event)
+
+
+def window_icon(theme: Theme) -> QIcon:
+    """The program's icon in the theme's accent."""
+    return tinted_icon("draftscope", theme, theme.accent)

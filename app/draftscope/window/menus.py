@@ -1,0 +1,89 @@
+"""Menus and toolbar, made of the table of actions."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtWidgets import QMainWindow, QMenu, QToolBar, QToolButton
+
+from draftscope.session.settings import Settings
+from draftscope.window.action_set import ActionSet
+from draftscope.window.actions import MENUS, TOOLBAR
+from draftscope.window.commands import Commands
+from draftscope.window.setup_controls import SetupControls
+
+
+def fill_menu_bar(window: QMainWindow, actions: ActionSet, recent: RecentMenu) -> None:
+    """One menu a name of ``MENUS``; rows of different groups are parted by a line."""
+    menus = {name: window.menuBar().addMenu(f"&{name}") for name in MENUS}
+    groups: dict[str, int] = {}
+    for row, action in actions.rows():
+        menu = menus[row.menu]
+        menu.setToolTipsVisible(True)
+        if groups.setdefault(row.menu, row.group) != row.group:
+            menu.addSeparator()
+            groups[row.menu] = row.group
+        action.setIconVisibleInMenu(False)
+        menu.addAction(action)
+        if row.id == "open":
+            menu.addMenu(recent)
+        # Shortcuts work while the menu bar is hidden (full screen on some systems) only for the window's own actions.
+        window.addAction(action)
+
+
+def make_toolbar(window: QMainWindow, actions: ActionSet, controls: SetupControls) -> QToolBar:
+    """The one toolbar; the filled button is Run."""
+    toolbar = QToolBar("Toolbar", window)
+    toolbar.setObjectName("toolbar")
+    toolbar.setMovable(False)
+    toolbar.setFloatable(False)
+    toolbar.setContextMenuPolicy(Qt.ContextMenuPolicy.PreventContextMenu)
+    toolbar.setIconSize(QSize(16, 16))
+    toolbar.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+    has_controls = False
+    for id in TOOLBAR:
+        if id:
+            toolbar.addAction(actions[id])
+            button = toolbar.widgetForAction(actions[id])
+            assert isinstance(button, QToolButton)
+            button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+            button.setAccessibleName(actions[id].text().rstrip("…"))
+            button.setProperty("isPrimary", id == "run")
+        else:
+            toolbar.addSeparator()
+            if not has_controls:
+                controls.add_to(toolbar)
+                toolbar.addSeparator()
+                has_controls = True
+    window.addToolBar(Qt.ToolBarArea.TopToolBarArea, toolbar)
+    return toolbar
+
+
+class RecentMenu(QMenu):
+    """The files opened last. Those that are gone say so and are taken out when chosen."""
+
+    def __init__(self, settings: Settings, commands: Commands, parent: QMainWindow) -> None:
+        super().__init__("Open recent", parent)
+        self._settings = settings
+        self._commands = commands
+        self.setToolTipsVisible(True)
+        settings.changed.connect(self._on_setting_changed)
+        self._fill()
+
+    def _on_setting_changed(self, key: str) -> None:
+        if key == "recent/files":
+            self._fill()
+
+    def _fill(self) -> None:
+        self.clear()
+        for number, path in enumerate(self._settings.recent_files, 1):
+            action = self.addAction(f"&{number % 10}  {Path(path).name}")
+            action.setToolTip(path)
+            action.triggered.connect(partial(self._open, path))
+        self.setEnabled(not self.isEmpty())
+        self.menuAction().setToolTip("" if self.isEnabled() else "No file has been opened yet.")
+
+    def _open(self, path: str, _checked: bool = False) -> None:
+        self._commands.load_file(path)

@@ -1,0 +1,185 @@
+"""Choose a model file, see what it is before it is loaded, and say how to load it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QDialog,
+    QDialogButtonBox,
+    QFileDialog,
+    QFormLayout,
+    QGroupBox,
+    QHBoxLayout,
+    QLabel,
+    QLineEdit,
+    QPushButton,
+    QSpinBox,
+    QVBoxLayout,
+    QWidget,
+)
+
+from draftscope.engine.errors import ErrorReport
+from draftscope.engine.model_file import ModelFile
+from draftscope.session.run_setup import RunSetup
+from draftscope.session.settings import BY_KEY, Settings
+from draftscope.window.model_facts import FactRow, model_facts
+from draftscope.window.model_inspection import ModelInspection
+
+FILTER = "GGUF models (*.gguf);;All files (*)"
+
+
+class OpenDialog(QDialog):
+    """File, facts, and settings of the load. Open is off while there is nothing that could be opened, and says why."""
+
+    chosen = Signal(object)
+    """Carries the ``Path``; the settings have been kept by then."""
+
+    def __init__(self, setup: RunSetup, settings: Settings, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._setup = setup
+        self._settings = settings
+        self._model: ModelFile | None = None
+        self._inspection = ModelInspection(self)
+        self._inspection.inspected.connect(self._on_inspected)
+        self.setWindowTitle("Open a model")
+        self.resize(720, 560)
+        self.path = QLineEdit()
+        self.browse_button = QPushButton("Browse…")
+        self.facts = QFormLayout()
+        self.n_gpu_layers = _spin("model/n_gpu_layers", settings.whole("model/n_gpu_layers"))
+        self.devices = QLineEdit(settings.text("model/devices"))
+        self.use_mmap = QCheckBox("Map the file into memory")
+        self.n_threads = _spin("context/n_threads", setup.values.context.n_threads)
+        self.n_ctx = _spin("context/n_ctx", setup.values.context.n_ctx)
+        self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
+        self.open_button = self.buttons.addButton("Open", QDialogButtonBox.ButtonRole.AcceptRole)
+        self._build()
+        self._show_rows([FactRow("", "Choose a file to see what it is.")])
+        self._allow("Choose a file first.")
+
+    def _build(self) -> None:
+        self.path.setPlaceholderText("Path of a GGUF file")
+        self.path.setAccessibleName("Model file")
+        self.path.setClearButtonEnabled(True)
+        self.path.textChanged.connect(self._on_path_changed)
+        self.browse_button.clicked.connect(self.browse)
+        self.browse_button.setAutoDefault(False)
+        row = QHBoxLayout()
+        row.addWidget(self.path, 1)
+        row.addWidget(self.browse_button)
+        facts = QGroupBox("What it is")
+        facts.setLayout(self.facts)
+        self.facts.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+        self.open_button.setProperty("isPrimary", True)
+        self.open_button.setDefault(True)
+        self.buttons.accepted.connect(self.accept)
+        self.buttons.rejected.connect(self.reject)
+        layout = QVBoxLayout(self)
+        layout.addLayout(row)
+        layout.addWidget(facts, 1)
+        layout.addWidget(self._load_settings())
+        layout.addWidget(self.buttons)
+
+    def _load_settings(self) -> QGroupBox:
+        self.n_gpu_layers.setSpecialValueText("all")
+        self.n_threads.setSpecialValueText("automatic")
+        self.devices.setPlaceholderText("all; or names such as CUDA0, CPU")
+        self.use_mmap.setChecked(self._settings.flag("model/use_mmap"))
+        self.use_mmap.setToolTip(BY_KEY["model/use_mmap"].description)
+        self.n_ctx.setSingleStep(256)
+        self.n_ctx.valueChanged.connect(self._tell_facts)
+        form = QFormLayout()
+        for text, control, key in (
+            ("Layers on the GPU", self.n_gpu_layers, "model/n_gpu_layers"),
+            ("Devices", self.devices, "model/devices"),
+            ("Threads", self.n_threads, "context/n_threads"),
+            ("Context of a slot, in tokens", self.n_ctx, "context/n_ctx"),
+        ):
+            control.setToolTip(BY_KEY[key].description)
+            control.setAccessibleName(text)
+            form.addRow(text, control)
+        form.addRow("", self.use_mmap)
+        box = QGroupBox("How to load it")
+        box.setLayout(form)
+        return box
+
+    def browse(self) -> None:
+        """Choose the file in the system's dialog."""
+        recent = self._settings.recent_files
+        folder = str(Path(self.path.text() or (recent[0] if recent else Path.home())).parent)
+        dialog = QFileDialog(self, "Choose a model", folder, FILTER)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
+        dialog.fileSelected.connect(self.path.setText)
+        dialog.open()
+
+    def set_path(self, path: Path) -> None:
+        """Choose a file."""
+        self.path.setText(str(path))
+
+    def accept(self) -> None:
+        """Keep the settings and tell which file was chosen."""
+        self._settings.set("model/n_gpu_layers", self.n_gpu_layers.value())
+        self._settings.set("model/devices", self.devices.text())
+        self._settings.set("model/use_mmap", self.use_mmap.isChecked())
+        values = self._setup.values
+        context = replace(values.context, n_threads=self.n_threads.value(), n_ctx=self.n_ctx.value())
+        self._setup.change(replace(values, context=context))
+        path = Path(self.path.text()).expanduser()
+        super().accept()
+        self.chosen.emit(path)
+
+    def done(self, result: int) -> None:
+        """Close, and wait for the thread that reads the file."""
+        self._inspection.close()
+        super().done(result)
+
+    def _on_path_changed(self, text: str) -> None:
+        self._model = None
+        if not text.strip():
+            self._show_rows([FactRow("", "Choose a file to see what it is.")])
+            self._allow("Choose a file first.")
+            return
+        self._allow("The file is being read.")
+        self._inspection.ask(Path(text.strip()).expanduser())
+
+    def _on_inspected(self, answer: ModelFile | ErrorReport) -> None:
+        if isinstance(answer, ErrorReport):
+            self._show_rows([FactRow("", answer.message, "bad"), FactRow("", answer.hint)])
+            self._allow(answer.message)
+            return
+        self._model = answer
+        self._tell_facts()
+        self._allow("" if answer.obstacle is None else answer.obstacle.message)
+
+    def _tell_facts(self) -> None:
+        if self._model is not None:
+            context = replace(self._setup.values.context, n_ctx=self.n_ctx.value())
+            self._show_rows(model_facts(self._model, context))
+
+    def _show_rows(self, rows: list[FactRow]) -> None:
+        while self.facts.rowCount():
+            self.facts.removeRow(0)
+        for row in rows:
+            value = QLabel(row.value)
+            value.setTextFormat(Qt.TextFormat.PlainText)
+            value.setWordWrap(True)
+            value.setProperty("tone", row.tone)
+            value.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+            self.facts.addRow(row.name, value)
+
+    def _allow(self, reason: str) -> None:
+        self.open_button.setEnabled(not reason)
+        self.open_button.setToolTip(reason)
+
+
+def _spin(key: str, value: int) -> QSpinBox:
+    row = BY_KEY[key]
+    spin = QSpinBox()
+    spin.setRange(int(row.low), int(row.high))
+    spin.setValue(value)
+    return spin

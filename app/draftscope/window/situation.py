@@ -1,0 +1,96 @@
+"""What the window's situation is, as far as it decides what can be done now; and why something cannot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from draftscope.session.state import SessionState
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """A moment of the window, taken whole so that every action is judged by the same. ``shown_panels`` holds ids."""
+
+    state: SessionState = SessionState.NO_MODEL
+    has_prompts: bool = False
+    has_records: bool = False
+    has_rounds: bool = False
+    has_last_request: bool = False
+    has_selection: bool = False
+    has_recent: bool = False
+    is_exporting: bool = False
+    is_full_screen: bool = False
+    shows_rejected: bool = True
+    theme_choice: str = "system"
+    shown_panels: frozenset[str] = frozenset()
+
+
+def always(_: Situation) -> str:
+    """Can always be done."""
+    return ""
+
+
+def why_not_run(now: Situation) -> str:
+    """Why no run can be started, or ''."""
+    match now.state:
+        case SessionState.NO_MODEL:
+            return "No model is loaded: open a GGUF file, or run the demo."
+        case SessionState.LOADING:
+            return "The model is still loading."
+        case SessionState.RUNNING | SessionState.STOPPING:
+            return "A run is going on: stop it first."
+        case SessionState.ENGINE_DIED:
+            return "The engine has ended: start it again."
+        case _:
+            return "" if now.has_prompts else "There is no prompt yet: write one under Prompts."
+
+
+def why_not_run_again(now: Situation) -> str:
+    """Why the last run cannot be repeated, or ''."""
+    if not now.has_last_request:
+        return "Nothing has run yet."
+    return "A run or load is going on." if now.state.is_busy else ""
+
+
+def why_not_demo(now: Situation) -> str:
+    """Why the demo cannot be run, or ''."""
+    if now.state in (SessionState.RUNNING, SessionState.STOPPING):
+        return "A run is going on: stop it first."
+    return "A model is loading: wait for it, or cancel." if now.state is SessionState.LOADING else ""
+
+
+def why_not_stop(now: Situation) -> str:
+    """Why there is nothing to stop, or ''."""
+    if now.state is SessionState.STOPPING:
+        return "The run is being stopped."
+    return "" if now.state in (SessionState.RUNNING, SessionState.LOADING) else "Nothing is running."
+
+
+def why_not_export(now: Situation) -> str:
+    """Why nothing can be exported, or ''."""
+    if now.is_exporting:
+        return "An export is being written."
+    return "" if now.has_records else "There is nothing to export: nothing has run yet."
+
+
+def why_not_setup(now: Situation) -> str:
+    """Why the settings of the next run cannot be changed, or ''."""
+    return "Settings can be changed when the run has ended." if now.state in (
+        SessionState.RUNNING,
+        SessionState.STOPPING,
+    ) else ""
+
+
+def why_not_recent(now: Situation) -> str:
+    """Why there are no recent files to forget, or ''."""
+    return "" if now.has_recent else "No file has been opened yet."
+
+
+def why_not_rounds(now: Situation) -> str:
+    """Why no round can be selected, or ''."""
+    return "" if now.has_rounds else "There is no round yet: nothing has run."
+
+
+def why_not_deselect(now: Situation) -> str:
+    """Why there is no selection to clear, or ''."""
+    return "" if now.has_selection else "No round is selected."

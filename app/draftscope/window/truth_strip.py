@@ -1,0 +1,101 @@
+"""The strip at the bottom: what the engine does, and what the tool measures about itself."""
+
+from __future__ import annotations
+
+import math
+import time
+
+from PySide6.QtGui import QFont
+from PySide6.QtWidgets import QLabel, QStatusBar
+
+from draftscope.base import units
+from draftscope.engine.events import Kind
+from draftscope.session.session import Session
+from draftscope.session.state import SessionState
+
+REFRESH_NS = 200_000_000
+"""Figures change five times a second at most: faster cannot be read."""
+
+SILENT_S = 2.0
+"""An engine at work that shows no sign of life for so long is said to be silent."""
+
+OVERHEAD_MEANS = (
+    "Records that came from the engine in this run, those that were lost because the ring was full, the share of the last"
+    " second that this window spent receiving and drawing, and the mean time that the panels took to draw, added up."
+)
+
+
+class TruthStrip(QStatusBar):
+    """Left: state, round, speed. Right: records, dropped, overhead, draw time."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self._session = session
+        self._told_ns = 0
+        self._doing = QLabel()
+        self._measured = QLabel()
+        self.setSizeGripEnabled(False)
+        self._doing.setAccessibleName("What the engine does")
+        self._measured.setAccessibleName("What the tool measures about itself")
+        self._measured.setToolTip(OVERHEAD_MEANS)
+        for label in (self._doing, self._measured):
+            font = label.font()
+            font.setFeature(QFont.Tag("tnum"), 1)
+            label.setFont(font)
+        self.addWidget(self._doing, 1)
+        self.addPermanentWidget(self._measured)
+        session.state_changed.connect(self.tell)
+        self.tell()
+
+    def tick(self) -> None:
+        """Bring the figures up to date if it is time."""
+        if time.monotonic_ns() - self._told_ns >= REFRESH_NS:
+            self.tell()
+
+    def tell(self) -> None:
+        """Bring the figures up to date now."""
+        self._told_ns = time.monotonic_ns()
+        _set(self._doing, doing(self._session))
+        _set(self._measured, measured(self._session))
+
+
+def doing(session: Session) -> str:
+    """State, round and speed in words."""
+    parts = [_state(session)]
+    rounds = session.trace.kind(Kind.ROUND)
+    if len(rounds):
+        parts.append(f"round {int(rounds['round'][-1]):,}")
+    total = session.acceptance.total()
+    if not math.isnan(total.tokens_per_second):
+        n_slots = len(session.trace.slots())
+        parts.append(f"{units.rate(total.tokens_per_second)} over {n_slots} {'slot' if n_slots == 1 else 'slots'}")
+    return " · ".join(parts)
+
+
+def _state(session: Session) -> str:
+    silence_s = session.silence_s
+    if session.state.is_busy and silence_s > SILENT_S:
+        operation = session.operation
+        last = f", last seen doing: {operation}" if operation else ""
+        return f"{session.state.value}, engine silent for {silence_s:.0f} s{last}"
+    if session.state is SessionState.LOADING:
+        fraction, stage = session.progress
+        return f"loading {stage} {fraction * 100:.0f} %"
+    if session.model is not None and session.state is SessionState.READY:
+        return f"ready · {session.model.description}"
+    return session.state.value
+
+
+def measured(session: Session) -> str:
+    """What the tool measures about itself, in words."""
+    meter = session.meter
+    draw_ms = sum(meter.draw_ms.values())
+    return (
+        f"records {meter.n_records:,} · dropped {meter.n_dropped:,} · overhead {meter.overhead * 100:.1f} %"
+        f" · draw {draw_ms:.1f} ms"
+    )
+
+
+def _set(label: QLabel, text: str) -> None:
+    if label.text() != text:
+        label.setText(text)
