@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 
 from draftscope.cli import doctor, engine_inquiry
@@ -14,14 +16,15 @@ FACTS = {
     "version": "1",
     "is_patched": True,
     "missing_symbols": [],
-    "devices": [{"name": "CPU", "description": "a processor", "total_bytes": 2**31, "free_bytes": 2**30}],
+    "devices": [{"name": "CPU", "description": "a processor", "total_bytes": 2**31, "free_bytes": 2**31}],
     "system": "x",
 }
 
 
 @pytest.fixture
 def _well(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "ask_engine", lambda: FACTS)
+    monkeypatch.setattr(doctor, "ask_engine", lambda: copy.deepcopy(FACTS))
+    monkeypatch.setattr(doctor, "available_bytes", lambda: 2**30)
     monkeypatch.setattr(doctor.startup, "missing_system_libraries", lambda: [])
 
 
@@ -38,7 +41,8 @@ def test_all_is_well_where_nothing_is_missing(command: Command) -> None:
 def test_findings_come_as_json(command: Command) -> None:
     output = command("doctor", "--json").json
     assert output["is_well"]
-    assert output["engine"] == FACTS
+    assert output["engine"]["library"] == FACTS["library"]
+    assert output["engine"]["devices"][0]["free_bytes"] == 2**30
     assert {finding["topic"] for finding in output["findings"]} >= {"python", "package", "engine", "demo model"}
 
 

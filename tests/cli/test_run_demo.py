@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -9,12 +10,17 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from draftscope.cli.failure import ExitCode
+from draftscope.engine.events import Kind
+from draftscope.trace.errors import TraceError
+from draftscope.trace.tracefile import read_trace
 
 GREEDY = ("--slots", "4", "--max-tokens", "64", "--temp", "0")
 
@@ -120,18 +126,51 @@ def test_a_file_that_is_no_model_is_a_bad_input(tmp_path: Path) -> None:
     assert json.loads(done.stdout)["error"]["code"] == "bad_file"
 
 
-def test_ctrl_c_prints_what_there_is(tmp_path: Path) -> None:
-    trace = tmp_path / "run.dscope"
+@contextlib.contextmanager
+def _generating(trace: Path) -> Iterator[subprocess.Popen[str]]:
+    """A long run that has generated tokens in every slot; killed when the test leaves it alive."""
     arguments = ("run", "demo", "--max-tokens", "1900", "--ignore-eos", "--json", "--trace", str(trace))
     process = subprocess.Popen(_command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 60
-    while not trace.exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    time.sleep(0.3)
-    os.kill(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    try:
+        deadline = time.monotonic() + 60
+        while _n_slots_with_tokens(trace) < 4 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def _n_slots_with_tokens(trace: Path) -> int:
+    try:
+        return len(np.unique(read_trace(trace).store.kind(Kind.ROUND)["slot"]))
+    except TraceError:
+        return 0
+
+
+def test_ctrl_c_prints_what_there_is(tmp_path: Path) -> None:
+    with _generating(tmp_path / "run.dscope") as process:
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
     assert process.returncode == ExitCode.INTERRUPTED, err
     output = json.loads(out)
     assert output["is_interrupted"]
     assert {slot["stop"] for slot in output["slots"]} == {"cancelled"}
     assert all(0 < slot["n_tokens"] < 1900 for slot in output["slots"])
+
+
+def test_an_engine_that_is_killed_is_told_and_the_trace_is_kept(tmp_path: Path) -> None:
+    trace = tmp_path / "run.dscope"
+    with _generating(trace) as process:
+        (engine,) = _children(process.pid)
+        os.kill(engine, signal.SIGKILL)
+        out, err = process.communicate(timeout=10)
+    assert process.returncode == ExitCode.ENGINE_DIED
+    assert json.loads(out)["error"]["code"] == "engine_died"
+    assert "signal 9 (SIGKILL)" in err.splitlines()[0]
+    assert len(read_trace(trace).store.kind(Kind.TOKEN)) > 0
+
+
+def _children(parent: int) -> list[int]:
+    tasks = Path(f"/proc/{parent}/task")
+    return [int(pid) for task in tasks.iterdir() for pid in (task / "children").read_text().split()]

@@ -178,7 +178,7 @@ def test_the_table_says_what_a_person_needs() -> None:
     text = as_text(_summary(n_dropped=7))
     assert "33 %" in text
     assert "way back    host: 3 saves" in text
-    assert "1.5 of the target, 3 of the MTP context" in text
+    assert "1.50 of the target, 3.00 of the MTP context" in text
     assert "7 trace records" in text
 
 

@@ -18,6 +18,7 @@ from draftscope.base.units import bytes_text
 from draftscope.cli.engine_inquiry import ask_engine
 from draftscope.cli.failure import ExitCode
 from draftscope.engine.errors import EngineError
+from draftscope.engine.host_memory import available_bytes
 
 _PACKAGES = ("PySide6-Essentials", "pyqtgraph", "numpy", "llama-cpp-python")
 
@@ -58,8 +59,10 @@ def examine_python() -> Iterator[Finding]:
     yield Finding("python", not sentence, True, text, sentence or "")
     for name in _PACKAGES:
         version = _version_of(name)
-        text = f"{name} {version}" if version else f"{name} is not installed."
-        yield Finding("package", version is not None, True, text, "" if version else f"Install it: pip install {name}")
+        if version:
+            yield Finding("package", True, True, f"{name} {version}")
+        else:
+            yield Finding("package", False, True, f"{name} is not installed.", f"Install it: pip install {name}")
 
 
 def _version_of(package: str) -> str | None:
@@ -76,6 +79,7 @@ def examine_engine() -> tuple[dict[str, Any] | None, list[Finding]]:
     except EngineError as error:
         notes = "".join(f"\n    {line}" for line in getattr(error, "__notes__", ()))
         return None, [Finding("engine", False, True, error.message + notes, error.hint)]
+    _correct_host_memory(facts)
     findings = [Finding("engine", True, True, f"{facts['version']} ({facts['library']})")]
     missing = facts["missing_symbols"]
     if missing:
@@ -91,6 +95,14 @@ def examine_engine() -> tuple[dict[str, Any] | None, list[Finding]]:
     return facts, findings
 
 
+def _correct_host_memory(facts: dict[str, Any]) -> None:
+    """ggml calls all memory of the CPU free; say what the system still gives."""
+    available = available_bytes()
+    for device in facts["devices"]:
+        if device["name"] == "CPU" and available is not None:
+            device["free_bytes"] = min(available, device["total_bytes"])
+
+
 def examine_desktop() -> Iterator[Finding]:
     """What the window needs beside Python packages."""
     missing = startup.missing_system_libraries()
@@ -98,8 +110,9 @@ def examine_desktop() -> Iterator[Finding]:
         yield Finding("system library", False, True, sentence)
     if not missing:
         yield Finding("system library", True, True, "All system libraries that Qt needs are there.")
-    if sentence := startup.missing_display():
-        yield Finding("display", False, False, sentence, "The command line works without one.")
+    no_display = startup.missing_display()
+    if no_display:
+        yield Finding("display", False, False, no_display, "The command line works without one.")
     else:
         yield Finding("display", True, False, "There is one for the window.")
 

@@ -41,8 +41,8 @@ def ask_engine(child: str = _CHILD) -> dict[str, Any]:
         raise _ended(done.returncode, done.stderr.decode("utf-8", "replace"))
     answer = json.loads(done.stdout)
     if "error" in answer:
-        error = answer["error"]
-        raise EngineError(ErrorCode(error["code"]), error["message"], error["hint"])
+        report = answer["error"]
+        raise EngineError(ErrorCode(report["code"]), report["message"], report["hint"])
     facts: dict[str, Any] = answer["facts"]
     return facts
 
