@@ -98,7 +98,8 @@ def unpack(sdist: Path, folder: Path, patched: bool) -> Path:
     """Unpack the sdist into ``folder`` and apply the series; returns the source tree."""
     shutil.rmtree(folder, ignore_errors=True)
     with tarfile.open(sdist) as archive:
-        archive.extractall(folder, filter="data")
+        # The hash of the archive is pinned; older Pythons of Debian 12 have no filters.
+        archive.extractall(folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
     source = folder / f"llama_cpp_python-{VERSION}"
     for patch in patch_files(patched):
         command = ["git", "apply", "--unidiff-zero", "--whitespace=nowarn", str(patch.resolve())]

@@ -121,7 +121,8 @@ def run_section(report: RunReport, *, is_final: bool) -> Section:
             ),
             Fact(
                 "Graph runs a round",
-                f"target {units.figure(counts.target_graph_runs / rounds)}, draft {units.figure(counts.draft_graph_runs / rounds)}",
+                f"target {units.figure(counts.target_graph_runs / rounds)},"
+                f" draft {units.figure(counts.draft_graph_runs / rounds)}",
                 "Compute graphs that were run; a decode of uneven slots can need several. " + means,
             ),
             Fact("Saves, restores", f"{report.n_saves:,}, {report.n_restores:,}", means),

@@ -1,0 +1,84 @@
+"""Checks before Qt is imported: it ends the whole process, with a misleading message, when a library is missing."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.metadata
+import os
+import sys
+from collections.abc import Mapping
+
+SYSTEM_LIBRARIES = {
+    "libEGL.so.1": "libegl1",
+    "libGL.so.1": "libgl1",
+    "libdbus-1.so.3": "libdbus-1-3",
+    "libfontconfig.so.1": "libfontconfig1",
+    "libglib-2.0.so.0": "libglib2.0-0",
+    "libxkbcommon-x11.so.0": "libxkbcommon-x11-0",
+    "libxcb-cursor.so.0": "libxcb-cursor0",
+    "libxcb-icccm.so.4": "libxcb-icccm4",
+    "libxcb-keysyms.so.1": "libxcb-keysyms1",
+    "libxcb-shape.so.0": "libxcb-shape0",
+}
+"""Shared libraries that Qt loads, and the Debian package that has each."""
+
+
+def _can_load(library: str) -> bool:
+    try:
+        ctypes.CDLL(library)
+    except OSError:
+        return False
+    return True
+
+
+def missing_packages(libraries: Mapping[str, str] = SYSTEM_LIBRARIES) -> tuple[str, ...]:
+    """Debian packages of the libraries that cannot be loaded; empty when all is there or this is not Linux."""
+    if sys.platform != "linux":
+        return ()
+    return tuple(package for library, package in libraries.items() if not _can_load(library))
+
+
+def missing_system_libraries(libraries: Mapping[str, str] = SYSTEM_LIBRARIES) -> tuple[str, ...]:
+    """Nothing, or one sentence that names what is missing and the command that installs it."""
+    packages = missing_packages(libraries)
+    if not packages:
+        return ()
+    names = ", ".join(library for library, package in libraries.items() if package in packages)
+    command = f"apt-get install {' '.join(packages)}"
+    return (f"The window needs system libraries that are not installed: {names}. On Debian: sudo {command}",)
+
+
+def _version_of(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def check_python_and_pyside(python: tuple[int, int] | None = None, pyside: str | None = None) -> str | None:
+    """A sentence when this Python and this PySide6 do not go together, else None. The arguments are for tests.
+
+    PySide6 6.12.0 gives back None once too often: on Python 3.11, where None is counted, live plotting ends the
+    process within seconds.
+    """
+    python = python or sys.version_info[:2]
+    version = pyside or _version_of("PySide6-Essentials") or _version_of("PySide6")
+    if version is None:
+        return "PySide6 is not installed, so there is no window. Install it: pip install 'PySide6-Essentials>=6.8,<6.12'"
+    numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+    if numbers >= (6, 12) and python < (3, 12):
+        return (
+            f"PySide6 {version} crashes Python {python[0]}.{python[1]} within seconds of live plotting. "
+            "Install an older one: pip install 'PySide6-Essentials>=6.8,<6.12'"
+        )
+    if numbers < (6, 8):
+        return f"PySide6 {version} is too old. Install a newer one: pip install 'PySide6-Essentials>=6.8,<6.12'"
+    return None
+
+
+def missing_display(environment: Mapping[str, str] | None = None) -> str | None:
+    """A sentence when there is no screen to open a window on, else None."""
+    environment = os.environ if environment is None else environment
+    if sys.platform != "linux" or any(environment.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM")):
+        return None
+    return "There is no display (neither DISPLAY nor WAYLAND_DISPLAY is set), so no window can be opened."

@@ -1,0 +1,66 @@
+"""What all tests share: models, an offscreen Qt, user folders of their own, and nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+# Before anything imports Qt. Tests of a real window start one in a process of its own.
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+os.environ.setdefault("GGML_NO_BACKTRACE", "1")
+
+pytest_plugins = ["tests.models.fixtures"]
+
+hypothesis.settings.register_profile("deterministic", derandomize=True, database=None, deadline=None)
+hypothesis.settings.load_profile("deterministic")
+
+
+@pytest.fixture(autouse=True)
+def own_user_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Settings, caches and data of the user who runs the tests are neither read nor written."""
+    home = tmp_path_factory.mktemp("home")
+    for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME"):
+        folder = home / name.lower()
+        folder.mkdir()
+        monkeypatch.setenv(name, str(folder))
+    return home
+
+
+def _children() -> set[int]:
+    folder = Path("/proc/self/task")
+    found: set[int] = set()
+    for task in folder.glob("*/children"):
+        try:
+            found |= {int(pid) for pid in task.read_text().split()}
+        except OSError:
+            continue
+    return found
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_behind() -> Iterator[None]:
+    """Fail a test that leaves a thread or a child process running."""
+    threads, children = set(threading.enumerate()), _children()
+    yield
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        new_threads = [thread for thread in threading.enumerate() if thread not in threads and thread.is_alive()]
+        new_children = _children() - children
+        if not new_threads and not new_children:
+            return
+        time.sleep(0.02)
+    names = [thread.name for thread in new_threads] + [_command_of(pid) for pid in new_children]
+    pytest.fail(f"left running: {', '.join(names)}")
+
+
+def _command_of(pid: int) -> str:
+    try:
+        return f"process {pid}: {Path(f'/proc/{pid}/cmdline').read_bytes().replace(bytes(1), b' ').decode()[:120]}"
+    except OSError:
+        return f"process {pid}"
