@@ -1,7 +1,7 @@
 """Backends by name, imported only where they run.
 
-``native`` is the C++ core. ``fake`` is the scripted engine; ``fake:N`` lets it make about N rounds per second (0: as fast
-as it can).
+``native`` is the C++ core. ``fake`` is the scripted engine; ``fake:N`` lets it make about N rounds per second (0: as
+fast as it can).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ def backend_maker(name: str, *, in_process: bool = False) -> BackendMaker:
     """How to make the backend of this name; nothing is imported before it is called.
 
     Args:
+        name: see the module.
         in_process: it will run in the caller's process, so that a scripted death must not be a real one.
 
     Raises:

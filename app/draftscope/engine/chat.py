@@ -1,12 +1,13 @@
 """Renders conversations with the chat template of a model, which is a program that came with a file: do not trust it.
 
-A template can loop for ever or ask for all memory, inside a single call that no thread could interrupt. So templates run
-in a helper process (``chat_process``) that is killed when it takes too long; the engine goes on meanwhile. The helper
-is started by the first conversation and kept for the next.
+A template can loop for ever or ask for all memory, inside a single call that no thread could interrupt. So templates
+run in a helper process (``chat_process``) that is killed when it takes too long; the engine goes on meanwhile. The
+helper is started by the first conversation and kept for the next.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import threading
@@ -150,9 +151,10 @@ class _Helper:
         if not self._is_ready:
             first = self._read_line(START_LIMIT_S)
             if first is None:
-                raise EngineError(ErrorCode.INTERNAL, "The process that renders chat templates did not start.", _SIMPLER)
+                what = "The process that renders chat templates did not start."
+                raise EngineError(ErrorCode.INTERNAL, what, _SIMPLER)
             if "missing" in first:
-                what = f"Chat templates are rendered by llama-cpp-python, which could not be loaded: {first['missing']}."
+                what = f"Chat templates are rendered by llama-cpp-python, which cannot be loaded: {first['missing']}."
                 raise EngineError(ErrorCode.ENGINE_MISSING, what, _SIMPLER)
             self._is_ready = True
         reply = self._exchange(request, limit_s)
@@ -200,7 +202,5 @@ class _Helper:
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
-                try:
+                with contextlib.suppress(OSError):  # what was left in the buffer has no reader any more
                     pipe.close()
-                except OSError:
-                    pass  # what was left in the buffer has no reader any more

@@ -10,6 +10,7 @@ import json
 import math
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 from draftscope.engine.spawning import die_with_parent, take_answer_channel
@@ -21,7 +22,7 @@ MAX_TEXT_BYTES = 64 << 20
 """Longest text that is worth sending: no context holds more."""
 
 
-def main(arguments: list[str]) -> None:
+def main(_arguments: list[str]) -> None:
     """Serve until standard input ends. The first line says ``{"ready": true}``, or ``{"missing": why}``."""
     answers = os.fdopen(take_answer_channel(), "wb", buffering=0)
     die_with_parent()
@@ -66,8 +67,7 @@ def _limit_memory() -> None:
     try:
         import resource
 
-        with open("/proc/self/statm", encoding="ascii") as file:
-            pages = int(file.read().split()[0])
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
         limit = pages * resource.getpagesize() + EXTRA_BYTES
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     except (ImportError, OSError, ValueError):

@@ -57,7 +57,7 @@ class Client(Protocol):
 
     @property
     def operation(self) -> str:
-        """What the engine is at or was when it ended, in words, such as ``verifying drafts in round 12``; '' when idle."""
+        """What the engine is at, or was at its end: such as ``verifying drafts in round 12``; '' when idle."""
         ...
 
     @property

@@ -113,7 +113,7 @@ class Host:
         except EngineError as error:
             self._intake.close(Failed(order.command.id, error.report()))
         except Exception as error:
-            _log.exception("%s %d failed in a way that was not foreseen.", type(order.command).__name__, order.command.id)
+            _log.exception("%s failed in a way that was not foreseen.", type(order.command).__name__)
             self._intake.close(Failed(order.command.id, internal(error)))
 
     def _carry_out(self, order: Order) -> None:
@@ -199,7 +199,9 @@ class Host:
         self._rendering = (order, template, self._chat.render(template, conversations))
 
     def _start(self, order: Order, template: ChatTemplate | None, rendering: Rendering | None) -> None:
-        assert isinstance(order.command, Submit) and self._backend is not None and self._model is not None
+        assert isinstance(order.command, Submit)
+        assert self._backend is not None
+        assert self._model is not None  # checked before, and nothing is carried out in between
         if order.is_nothing_left:
             if rendering is not None:
                 rendering.abandon()

@@ -42,7 +42,7 @@ def die_with_parent() -> None:
 
 
 def take_answer_channel() -> int:
-    """In a child: keep standard output for answers, as the descriptor returned, and send what others print to stderr."""
+    """In a child: keep standard output for answers, as the descriptor returned; what others print goes to stderr."""
     channel = os.dup(1)
     os.dup2(2, 1)
     return channel

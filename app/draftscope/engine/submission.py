@@ -1,4 +1,4 @@
-"""A Submit before it reaches the backend: its prompts in tokens, everything checked; and after it, until all have ended."""
+"""A Submit on its way into the backend, its prompts in tokens and all checked, and then until its tasks have ended."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ def check_numbers(settings: Any) -> None:
     for entry in dataclasses.fields(settings):
         value = getattr(settings, entry.name)
         if type(value) is int and value not in (_INT64 if entry.name == "seed" else _INT32):
-            raise EngineError(ErrorCode.BAD_SETTINGS, f"The setting {entry.name} is {value}, which is out of any range.")
+            what = f"The setting {entry.name} is {value}, which is out of any range."
+            raise EngineError(ErrorCode.BAD_SETTINGS, what)
 
 
 def check_tasks(tasks: tuple[SlotTask, ...], model: ModelReport | None, busy: Collection[int]) -> None:
@@ -67,7 +68,8 @@ def _check_task(task: SlotTask, model: ModelReport, busy: Collection[int]) -> No
     check_numbers(task)
     _check_sampling(task.sampling, task.slot)
     if task.max_tokens < 1:
-        raise EngineError(ErrorCode.BAD_SETTINGS, f"Slot {task.slot} is to generate {task.max_tokens} tokens; 1 is the least.")
+        what = f"Slot {task.slot} is to generate {task.max_tokens} tokens; 1 is the least."
+        raise EngineError(ErrorCode.BAD_SETTINGS, what)
     _check_prompt(task.prompt, task.slot)
     _check_text(*task.stop, what=f"A stop string of slot {task.slot}")
 
@@ -114,8 +116,11 @@ def resolve(
     """The tasks with their prompts in tokens, all checked against the model.
 
     Args:
+        tasks: already through ``check_tasks``.
         rendered: text of the conversations by slot.
         bos: the text of the begin token; a template that writes it gets no second one.
+        backend: tokenizes.
+        model: says how many tokens there are and how many a slot holds.
 
     Raises:
         EngineError: BAD_PROMPT, or what the tokenizer says.
@@ -140,7 +145,7 @@ def _check_tokens(tokens: tuple[int, ...], slot: int, model: ModelReport) -> Non
         raise EngineError(ErrorCode.BAD_PROMPT, what, "Shorten it or load with a larger context.")
     for token in tokens:
         if not 0 <= token < model.n_vocab:
-            what = f"Token {token} in the prompt of slot {slot} is outside the vocabulary of {model.n_vocab} tokens."
+            what = f"Token {token}, in the prompt of slot {slot}, is outside the vocabulary of {model.n_vocab}."
             raise EngineError(ErrorCode.BAD_PROMPT, what)
 
 

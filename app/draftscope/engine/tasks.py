@@ -1,4 +1,4 @@
-"""The Submits that the backend is working on: starts them, steps the backend, closes those whose tasks have all ended."""
+"""The Submits that the backend is working on: starts them, steps the backend, closes those whose tasks have ended."""
 
 from __future__ import annotations
 

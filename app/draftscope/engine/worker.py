@@ -57,7 +57,7 @@ def _sender(channel: int) -> Callable[[Answer], None]:
 
 
 def _read_commands(host: Host) -> None:
-    """Give every line to the host. The end of the pipe means that the parent is gone, and so is the point of going on."""
+    """Give every line to the host. At the end of the pipe the parent is gone, and the process ends."""
     with open(0, "rb", closefd=False) as commands:
         for line in commands:
             host.receive(line)

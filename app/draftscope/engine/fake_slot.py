@@ -1,0 +1,142 @@
+"""A slot of the scripted engine: what it was asked, what it has said, and what it will say next."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+from draftscope.engine.events import SlotState, StopReason
+from draftscope.engine.fake_record import FakeRecorder
+from draftscope.engine.fake_text import EOS, N_VOCAB, Continuation, continuation, piece
+from draftscope.engine.protocol import SlotResult, SlotTask
+
+SLOT_SKILL = (1.0, 0.84, 1.06, 0.94, 0.8, 1.04, 0.7, 0.97)
+"""How well each slot's drafts guess, relative to its text: the slots are to look different."""
+
+
+@dataclass(eq=False)
+class FakeSlot:
+    """Slot ``id``; ``n_decoded`` tokens of ``tokens`` are in the target's memory, the rest is pending."""
+
+    id: int
+    recorder: FakeRecorder
+    state: SlotState = SlotState.IDLE
+    tokens: list[int] = field(default_factory=list)
+    n_prompt: int = 0
+    n_decoded: int = 0
+    epoch: int = 0
+    saved_at: int = -1
+    n_rounds: int = 0
+    accepted_at: list[int] = field(default_factory=list)
+    drafted_at: list[int] = field(default_factory=list)
+    result: SlotResult | None = None
+
+    def start(self, task: SlotTask, tokens: tuple[int, ...], n_draft_max: int) -> None:
+        """Begin a task."""
+        seed = task.sampling.seed if task.sampling.temperature > 0 else 0
+        self.task = task
+        self.text: Continuation = continuation(tokens, seed)
+        self.tokens = list(tokens)
+        self.n_prompt, self.n_decoded, self.n_rounds, self.saved_at = len(tokens), 0, 0, -1
+        self.accepted_at, self.drafted_at = [0] * n_draft_max, [0] * n_draft_max
+        self.result = None
+        self.submitted_ns = self.first_token_ns = self.last_token_ns = self.recorder.now_ns
+        self._random = random.Random(f"{self.id}/{seed}/{tokens}")
+        self._said = b""
+        self.enter(SlotState.PROMPT)
+
+    @property
+    def is_active(self) -> bool:
+        """Whether its task has not ended."""
+        return self.state in (SlotState.PROMPT, SlotState.GENERATING)
+
+    @property
+    def n_generated(self) -> int:
+        """Tokens generated so far."""
+        return len(self.tokens) - self.n_prompt
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Of the generation, from the first token to the last."""
+        seconds = (self.last_token_ns - self.first_token_ns) / 1e9
+        return (self.n_generated - 1) / seconds if seconds > 0 else 0.0
+
+    def enter(self, state: SlotState, reason: StopReason = StopReason.NONE) -> None:
+        """Change the state, on record."""
+        self.state = state
+        n = self.n_generated
+        self.recorder.slot_state(self.id, state, len(self.tokens), reason, n)
+
+    def due(self, ahead: int = 0) -> int:
+        """The token that the target chooses next, or ``ahead`` tokens later."""
+        index = self.n_generated + ahead
+        if self.task.ignore_eos:  # over and over, without the end
+            return self.text.tokens[index % (len(self.text.tokens) - 1)]
+        return self.text.tokens[min(index, len(self.text.tokens) - 1)]
+
+    def guess(self, position: int) -> tuple[int, float]:
+        """A drafted token for draft position ``position`` from 1, and its probability under the draft."""
+        chance = min(0.97, self.text.predictability * SLOT_SKILL[self.id % len(SLOT_SKILL)]) * 0.96 ** (position - 1)
+        token = self.due(position - 1)
+        if self._random.random() < chance:
+            return token, self._random.uniform(0.45, 0.999)
+        other = self._random.randrange(260, N_VOCAB)
+        return (other if other != token else 260 + (other - 259) % (N_VOCAB - 260)), self._random.uniform(0.12, 0.6)
+
+    def certainty(self) -> float:
+        """A probability of a sampled token under the target."""
+        return self._random.uniform(0.25, 0.99)
+
+    def emit(self, token: int, n_ctx: int) -> bool:
+        """Say a token; True when the task ends with it."""
+        self.tokens.append(token)
+        self.last_token_ns = self.recorder.now_ns
+        if self.n_generated == 1:
+            self.first_token_ns = self.last_token_ns
+        if token != EOS:
+            self._said += piece(token)
+        reason = self._reason_to_stop(token, n_ctx)
+        if reason is not StopReason.NONE:
+            self.end(reason)
+        return reason is not StopReason.NONE
+
+    def _reason_to_stop(self, token: int, n_ctx: int) -> StopReason:
+        if token == EOS and not self.task.ignore_eos:
+            return StopReason.END_OF_GENERATION
+        for stop in self.task.stop:
+            if stop and (found := self._said.find(stop.encode())) >= 0:
+                self._said = self._said[:found]
+                return StopReason.STOP_STRING
+        if self.n_generated >= self.task.max_tokens:
+            return StopReason.MAX_TOKENS
+        return StopReason.CONTEXT_FULL if len(self.tokens) >= n_ctx else StopReason.NONE
+
+    def count_round(self, n_drafted: int, n_accepted: int) -> None:
+        """Note a round that this slot took part in."""
+        self.n_rounds += 1
+        for position in range(n_drafted):
+            self.drafted_at[position] += 1
+            self.accepted_at[position] += position < n_accepted
+
+    def end(self, reason: StopReason, error: str = "") -> None:
+        """End the task; its result is there."""
+        has_said = self.n_generated > 0
+        until_first_ns = (self.first_token_ns if has_said else self.recorder.now_ns) - self.submitted_ns
+        self.result = SlotResult(
+            slot=self.id,
+            text=self._said.decode("utf-8", "replace"),
+            tokens=tuple(self.tokens[self.n_prompt :]),
+            n_prompt=self.n_prompt,
+            n_rounds=self.n_rounds,
+            draft_n=sum(self.drafted_at),
+            draft_n_accepted=sum(self.accepted_at),
+            accepted_at=tuple(self.accepted_at),
+            drafted_at=tuple(self.drafted_at),
+            ttft_ms=until_first_ns / 1e6 if has_said else 0.0,
+            prompt_ms=until_first_ns / 1e6,
+            generate_ms=(self.last_token_ns - self.first_token_ns) / 1e6 if has_said else 0.0,
+            stop=reason.name.lower(),
+            error=error,
+        )
+        self.saved_at = -1
+        self.enter(SlotState.DONE, reason)
