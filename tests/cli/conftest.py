@@ -47,7 +47,7 @@ def fake_command(command: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
     """The same on the fake engine, in this process."""
 
     def make_fake(backend: str, *, in_process: bool) -> Any:
-        return make_client("fake", in_process=True)
+        return make_client("fake:0", in_process=True)
 
     monkeypatch.setattr("draftscope.cli.run.make_client", make_fake)
     return command

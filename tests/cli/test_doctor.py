@@ -6,9 +6,11 @@ import copy
 
 import pytest
 
-from draftscope.cli import doctor, engine_inquiry
+from draftscope.base import startup
+from draftscope.cli import doctor
 from draftscope.cli.failure import ExitCode
 from draftscope.engine.errors import EngineError, ErrorCode
+from draftscope.engine.inquiry import ask_engine
 from tests.cli.conftest import Command
 
 FACTS = {
@@ -25,7 +27,7 @@ FACTS = {
 def _well(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "ask_engine", lambda: copy.deepcopy(FACTS))
     monkeypatch.setattr(doctor, "available_bytes", lambda: 2**30)
-    monkeypatch.setattr(doctor.startup, "missing_system_libraries", lambda: [])
+    monkeypatch.setattr(startup, "missing_system_libraries", lambda: [])
 
 
 @pytest.mark.usefixtures("_well")
@@ -51,7 +53,7 @@ def test_something_needed_that_is_missing_fails_with_what_to_do(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sentence = "libxcb-cursor.so.0 is missing; install it: apt-get install libxcb-cursor0"
-    monkeypatch.setattr(doctor.startup, "missing_system_libraries", lambda: [sentence])
+    monkeypatch.setattr(startup, "missing_system_libraries", lambda: [sentence])
     told = command("doctor")
     assert told.exit_code == ExitCode.RUN_FAILED
     assert sentence in told.out
@@ -79,12 +81,12 @@ def test_an_engine_that_is_missing_is_told(command: Command, monkeypatch: pytest
 
 def test_an_engine_that_aborts_takes_nothing_with_it() -> None:
     with pytest.raises(EngineError, match=r"signal 6 \(SIGABRT\)") as caught:
-        engine_inquiry.ask_engine("tests.cli.aborting_child")
+        ask_engine("tests.cli.aborting_child")
     assert caught.value.code is ErrorCode.ENGINE_DIED
     assert caught.value.__notes__ == ["assertion failed"]
 
 
 def test_the_real_engine_names_its_devices() -> None:
-    facts = engine_inquiry.ask_engine()
+    facts = ask_engine()
     assert any(device["name"] == "CPU" for device in facts["devices"])
     assert facts["missing_symbols"] == []

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from draftscope.cli.failure import BadInput
+from draftscope.cli.failure import InputError
 from draftscope.cli.prompts import RunPrompt, deal, read_prompts
 from draftscope.engine.protocol import ChatMessage, Prompt, SamplingSettings
 
@@ -49,7 +49,7 @@ def test_every_form_of_a_line_is_read(tmp_path: Path) -> None:
     ],
 )
 def test_a_bad_line_is_named_with_its_number(tmp_path: Path, line: str, word: str) -> None:
-    with pytest.raises(BadInput, match=rf"line 2.*{word}"):
+    with pytest.raises(InputError, match=rf"line 2.*{word}"):
         read_prompts(_file(tmp_path, f'"good"\n{line}\n'))
 
 
@@ -61,19 +61,19 @@ def test_a_line_may_say_how_it_is_sampled(tmp_path: Path) -> None:
 
 
 def test_a_file_without_prompts_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="holds no prompt"):
+    with pytest.raises(InputError, match="holds no prompt"):
         read_prompts(_file(tmp_path, "\n  \n"))
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="cannot be read"):
+    with pytest.raises(InputError, match="cannot be read"):
         read_prompts(tmp_path / "none.jsonl")
 
 
 def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "prompts.jsonl"
     path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(BadInput, match="UTF-8"):
+    with pytest.raises(InputError, match="UTF-8"):
         read_prompts(path)
 
 

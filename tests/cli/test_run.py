@@ -103,6 +103,26 @@ def test_a_failed_load_is_told(fake_command: Command) -> None:
     assert told.json["error"]["message"]
 
 
+def test_a_slot_that_fails_fails_the_run_and_the_others_are_told(fake_command: Command) -> None:
+    told = fake_command("run", FAKE, "--prompt", "a", "--prompt", "fake:fail", "--max-tokens", "8", "--json")
+    assert told.exit_code == ExitCode.RUN_FAILED
+    assert [slot["stop"] for slot in told.json["slots"]] == ["max_tokens", "failed"]
+    assert told.err.startswith("draftscope: slot 1 failed: ")
+
+
+def test_an_engine_that_dies_while_it_loads_is_told(fake_command: Command) -> None:
+    told = fake_command("run", "fake:die-in-load", "--prompt", "a", "--json")
+    assert told.exit_code == ExitCode.ENGINE_DIED
+    assert told.json["error"]["code"] == "engine_died"
+
+
+def test_a_trace_is_kept_when_the_engine_dies(fake_command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "run.dscope"
+    told = fake_command("run", FAKE, "--prompt", "a", "--prompt", "fake:die", "--trace", path)
+    assert told.exit_code == ExitCode.ENGINE_DIED
+    assert read_trace(path).header["program"].startswith("draftscope ")
+
+
 def test_a_trace_holds_the_run(fake_command: Command, tmp_path: Path) -> None:
     path = tmp_path / "run.dscope"
     told = fake_command("run", FAKE, "--prompt", "a", "--max-tokens", "8", "--trace", path, "--json")

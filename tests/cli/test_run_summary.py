@@ -104,8 +104,8 @@ def test_a_slot_has_counts_and_the_figures_that_follow() -> None:
 
 
 def test_what_was_not_drafted_has_no_acceptance() -> None:
-    nothing = {"draft_n": 0, "draft_n_accepted": 0, "accepted_at": (), "drafted_at": ()}
-    plain = replace(result(0), n_rounds=4, generate_ms=0.0, **nothing)
+    plain = replace(result(0), n_rounds=4, draft_n=0, draft_n_accepted=0, accepted_at=(), drafted_at=())
+    plain = replace(plain, generate_ms=0.0)
     summary = _summary(Outcome([(0, plain)], [REPORT]))
     assert summary["slots"][0]["acceptance"] is None
     assert summary["slots"][0]["tokens_per_second"] is None

@@ -15,10 +15,10 @@ from typing import Any
 import draftscope
 from draftscope.base import paths, startup
 from draftscope.base.units import bytes_text
-from draftscope.cli.engine_inquiry import ask_engine
 from draftscope.cli.failure import ExitCode
 from draftscope.engine.errors import EngineError
 from draftscope.engine.host_memory import available_bytes
+from draftscope.engine.inquiry import ask_engine
 
 _PACKAGES = ("PySide6-Essentials", "pyqtgraph", "numpy", "llama-cpp-python")
 
@@ -96,7 +96,7 @@ def examine_engine() -> tuple[dict[str, Any] | None, list[Finding]]:
 
 
 def _correct_host_memory(facts: dict[str, Any]) -> None:
-    """ggml calls all memory of the CPU free; say what the system still gives."""
+    """Say what the system still gives: ggml calls all memory of the CPU free."""
     available = available_bytes()
     for device in facts["devices"]:
         if device["name"] == "CPU" and available is not None:

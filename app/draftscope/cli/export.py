@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from draftscope.cli.failure import BadInput, ExitCode, WrongUse
+from draftscope.cli.failure import ExitCode, InputError, UsageError
 from draftscope.cli.terminal import ProgressLine
 
 FORMATS = ("chrome", "perfetto", "parquet", "csv", "npz")
@@ -36,13 +36,13 @@ def add_parser(subparsers: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Export and say what was written. Raises what ``failure`` knows how to tell."""
     if options.to not in _BUILT:
-        raise WrongUse(f"Export to {options.to} is not built in this version.", "Use --to chrome.")
+        raise UsageError(f"Export to {options.to} is not built in this version.", "Use --to chrome.")
     if not options.output.parent.is_dir():
-        raise WrongUse(f"The folder {options.output.parent} does not exist.", "Make it, or name another OUT.")
+        raise UsageError(f"The folder {options.output.parent} does not exist.", "Make it, or name another OUT.")
     if not options.trace.exists():
-        raise BadInput(f"There is no file {options.trace}.")
+        raise InputError(f"There is no file {options.trace}.")
     if options.output.exists() and options.output.samefile(options.trace):
-        raise WrongUse("OUT is the trace itself.", "Name another file.")
+        raise UsageError("OUT is the trace itself.", "Name another file.")
     started = time.monotonic()
     n_records = _export_chrome(options.trace, options.output, with_text=not options.no_text)
     size_bytes = options.output.stat().st_size
@@ -63,7 +63,7 @@ def _export_chrome(source: Path, target: Path, *, with_text: bool) -> int:
     try:
         trace = read_trace(source)
     except TraceError as error:
-        raise BadInput(str(error)) from error
+        raise InputError(str(error)) from error
     with ProgressLine(sys.stderr) as line:
         export_chrome(trace, target, with_text=with_text, progress=lambda fraction: line.show("Exporting", fraction))
     return int(trace.store.n_records)

@@ -24,7 +24,7 @@ class ExitCode(IntEnum):
     BROKEN_PIPE = 141
 
 
-class WrongUse(Exception):
+class UsageError(Exception):
     """The command line asks for something that does not exist or does not fit together; maps to exit code 2."""
 
     def __init__(self, message: str, hint: str = "", detail: str = "") -> None:
@@ -34,7 +34,7 @@ class WrongUse(Exception):
         self.detail = detail
 
 
-class BadInput(Exception):
+class InputError(Exception):
     """A file that the user named cannot be used; maps to exit code 3."""
 
     def __init__(self, message: str, hint: str = "") -> None:
@@ -67,9 +67,9 @@ _EXIT_OF_CODE = {
 def failure_of(error: BaseException) -> Failure:
     """What to tell about an exception. One that nothing expects becomes ``internal``, with its traceback as detail."""
     match error:
-        case WrongUse():
+        case UsageError():
             return Failure(ExitCode.WRONG_USE, "wrong_use", error.message, error.hint, error.detail)
-        case BadInput():
+        case InputError():
             return Failure(ExitCode.BAD_INPUT, ErrorCode.BAD_FILE, error.message, error.hint)
         case EngineError():
             exit_code = _EXIT_OF_CODE.get(error.code, ExitCode.RUN_FAILED)

@@ -185,7 +185,7 @@ class Generation:
             error.add_note(f"engine log: {line}")
         return error
 
-    def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
+    def _on_interrupt(self, _number: int, _frame: FrameType | None) -> None:
         self._n_interrupts += 1
         if self._n_interrupts > 1:
             raise KeyboardInterrupt

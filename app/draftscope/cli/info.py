@@ -11,7 +11,7 @@ from typing import Any
 
 from draftscope.base.paths import demo_model
 from draftscope.base.units import bytes_text
-from draftscope.cli.failure import ExitCode, WrongUse
+from draftscope.cli.failure import ExitCode, UsageError
 from draftscope.cli.terminal import table
 from draftscope.engine.gguf_values import printable
 from draftscope.engine.model_file import ModelFile, inspect_model
@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
     """Print the facts of a file. A file that can be read but not run is no error here: the reason is one of its facts.
 
     Raises:
-        WrongUse: a number is out of range.
+        UsageError: a number is out of range.
         EngineError: code BAD_FILE, the file cannot be read.
     """
     asked = Asked(
@@ -246,5 +246,5 @@ def _state_bytes(model: ModelFile, memory: MemoryNeeds, asked: Asked) -> dict[st
 
 def _within(option: str, value: int, low: int, high: int) -> int:
     if not low <= value <= high:
-        raise WrongUse(f"{option} {value} is out of range.", f"It takes {low} to {high}.")
+        raise UsageError(f"{option} {value} is out of range.", f"It takes {low} to {high}.")
     return value

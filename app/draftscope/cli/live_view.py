@@ -82,7 +82,7 @@ class View:
         if len(kept):
             self._progress.show(f"Generating: {self._n_tokens} tokens")
 
-    def _show_result(self, prompt: int, result: SlotResult) -> None:
+    def _show_result(self, _prompt: int, result: SlotResult) -> None:
         pass
 
 
@@ -146,7 +146,7 @@ class StreamView(View):
             self._out.flush()
             self._n_written = end
 
-    def _show_result(self, prompt: int, result: SlotResult) -> None:
+    def _show_result(self, _prompt: int, result: SlotResult) -> None:
         if result.text.startswith(self._text[: self._n_written]):
             self._write(result.text, len(result.text))
         self._out.write("\n\n")

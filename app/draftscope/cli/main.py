@@ -9,7 +9,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from draftscope.cli.failure import ExitCode, WrongUse, failure_of, tell
+from draftscope import __version__
+from draftscope.cli.failure import ExitCode, UsageError, failure_of, tell
 
 COMMANDS = ("run", "info", "export", "doctor", "desktop")
 """Names of the commands; each is a module of this package."""
@@ -33,7 +34,7 @@ examples:
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser that raises ``WrongUse`` instead of ending the process, and takes no abbreviated options."""
+    """An argument parser that raises ``UsageError`` instead of ending the process, and takes no abbreviated options."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         kwargs.setdefault("allow_abbrev", False)
@@ -43,20 +44,7 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise: the sentence, and the usage as detail."""
         sentence = message[:1].upper() + message[1:].rstrip(".") + "."
-        raise WrongUse(sentence, f"See '{self.prog} --help'.", self.format_usage())
-
-
-class _Version(argparse.Action):
-    """``--version``: looks the version up only when asked."""
-
-    def __init__(self, option_strings: Sequence[str], dest: str, **kwargs: Any) -> None:
-        super().__init__(option_strings, dest, nargs=0, help="print the version and exit")
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        import draftscope
-
-        print(f"draftscope {draftscope.__version__}")
-        parser.exit(0)
+        raise UsageError(sentence, f"See '{self.prog} --help'.", self.format_usage())
 
 
 def is_command_line(arguments: Sequence[str]) -> bool:
@@ -67,7 +55,7 @@ def is_command_line(arguments: Sequence[str]) -> bool:
 def make_parser(command: str | None = None) -> Parser:
     """The whole parser, or the one that knows just ``command`` (starts faster, since one module is imported)."""
     parser = Parser(prog="draftscope", description=_DESCRIPTION, epilog=_EPILOG)
-    parser.add_argument("--version", action=_Version)
+    parser.add_argument("--version", action="version", version=f"draftscope {__version__}")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command", required=True)
     for name in COMMANDS:
         if command in (None, name):

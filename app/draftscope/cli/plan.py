@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from draftscope.base.paths import demo_model, resource
-from draftscope.cli.failure import WrongUse
+from draftscope.cli.failure import UsageError
 from draftscope.cli.prompts import RunPrompt, deal, read_prompts
 from draftscope.engine.protocol import (
     CatchUp,
@@ -52,13 +52,13 @@ def make_plan(options: argparse.Namespace) -> Plan:
     """Check the options against each other and fill in what they leave out.
 
     Raises:
-        WrongUse: options that exclude each other, miss each other, or are not built in this version.
-        BadInput: the prompts file cannot be used.
+        UsageError: options that exclude each other, miss each other, or are not built in this version.
+        InputError: the prompts file cannot be used.
     """
     _refuse_what_is_not_built(options)
     prompts = [_with_given(prompt, options) for prompt in _prompts(options)]
     if options.trace is not None and not options.trace.parent.is_dir():
-        raise WrongUse(f"The folder {options.trace.parent} for the trace does not exist.", "Make it, or name another.")
+        raise UsageError(f"The folder {options.trace.parent} for the trace does not exist.", "Make it first.")
     return Plan(
         model=ModelSettings(
             path=str(demo_model()) if options.model == DEMO else options.model,
@@ -75,18 +75,18 @@ def make_plan(options: argparse.Namespace) -> Plan:
 
 def _refuse_what_is_not_built(options: argparse.Namespace) -> None:
     if options.probe != "off":
-        raise WrongUse(f"Probing at level {options.probe} is not built in this version.", "Leave --probe at off.")
+        raise UsageError(f"Probing at level {options.probe} is not built in this version.", "Leave --probe at off.")
     if options.rpc:
-        raise WrongUse("Running on RPC servers is not built in this version.", "Leave --rpc out.")
+        raise UsageError("Running on RPC servers is not built in this version.", "Leave --rpc out.")
 
 
 def _prompts(options: argparse.Namespace) -> list[RunPrompt]:
     if options.prompt and options.prompts:
-        raise WrongUse("--prompt and --prompts exclude each other.", "Give prompts in one of the two ways.")
+        raise UsageError("--prompt and --prompts exclude each other.", "Give prompts in one of the two ways.")
     if options.chat and not options.prompt:
-        raise WrongUse("--chat needs --prompt.", 'In a prompts file, write {"messages": [...]} for a chat.')
+        raise UsageError("--chat needs --prompt.", 'In a prompts file, write {"messages": [...]} for a chat.')
     if any(not text for text in options.prompt or ()):
-        raise WrongUse("A --prompt is empty.", "Give it at least one character.")
+        raise UsageError("A --prompt is empty.", "Give it at least one character.")
     if options.prompts:
         return read_prompts(options.prompts)
     demo = read_prompts(resource("prompts", "demo.jsonl")) if options.model == DEMO else []
@@ -95,7 +95,7 @@ def _prompts(options: argparse.Namespace) -> list[RunPrompt]:
         return [replace(like, prompt=_prompt(text, is_chat=options.chat)) for text in options.prompt]
     if demo:
         return demo
-    raise WrongUse("There is nothing to generate from.", "Give --prompt TEXT or --prompts FILE.jsonl.")
+    raise UsageError("There is nothing to generate from.", "Give --prompt TEXT or --prompts FILE.jsonl.")
 
 
 def _prompt(text: str, *, is_chat: bool) -> Prompt:

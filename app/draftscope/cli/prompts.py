@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from draftscope.cli.failure import BadInput
+from draftscope.cli.failure import InputError
 from draftscope.engine.protocol import ChatMessage, Prompt, ProtocolError, SamplingSettings, as_plain, build
 
 _CONTENT_KEYS = ("text", "prompt", "messages", "tokens")
@@ -31,17 +31,17 @@ def read_prompts(path: Path) -> list[RunPrompt]:
     and ``max_tokens``; other keys (a title, a note) are left alone.
 
     Raises:
-        BadInput: the file cannot be read, or a line is none of these; names the line.
+        InputError: the file cannot be read, or a line is none of these; names the line.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except OSError as error:
-        raise BadInput(f"The prompts file {path} cannot be read: {error.strerror}.") from error
+        raise InputError(f"The prompts file {path} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
-        raise BadInput(f"The prompts file {path} is not UTF-8 text.", _EXAMPLE) from error
+        raise InputError(f"The prompts file {path} is not UTF-8 text.", _EXAMPLE) from error
     prompts = [_parse(line, f"{path}, line {n}") for n, line in enumerate(lines, 1) if line.strip()]
     if not prompts:
-        raise BadInput(f"The prompts file {path} holds no prompt.", _EXAMPLE)
+        raise InputError(f"The prompts file {path} holds no prompt.", _EXAMPLE)
     return prompts
 
 
@@ -49,19 +49,19 @@ def _parse(line: str, place: str) -> RunPrompt:
     try:
         value = json.loads(line)
     except ValueError as error:
-        raise BadInput(f"{place} is not JSON: {error}.") from error
+        raise InputError(f"{place} is not JSON: {error}.") from error
     if isinstance(value, str):
         value = {"text": value}
     keys = [key for key in _CONTENT_KEYS if isinstance(value, dict) and key in value]
     if len(keys) != 1:
-        raise BadInput(f"{place} needs exactly one of {', '.join(_CONTENT_KEYS)}.")
+        raise InputError(f"{place} needs exactly one of {', '.join(_CONTENT_KEYS)}.")
     prompt = _prompt(keys[0], value[keys[0]])
     if prompt is None:
-        raise BadInput(f"{place}: the value of {keys[0]!r} is of the wrong type or empty.")
+        raise InputError(f"{place}: the value of {keys[0]!r} is of the wrong type or empty.")
     parsed = RunPrompt(prompt, _sampling(value.get("sampling", {}), place))
     n = value.get("max_tokens", parsed.max_tokens)
     if type(n) is not int or n < 1:
-        raise BadInput(f"{place}: 'max_tokens' needs a whole number from 1 on.")
+        raise InputError(f"{place}: 'max_tokens' needs a whole number from 1 on.")
     return replace(parsed, max_tokens=n)
 
 
@@ -86,7 +86,7 @@ def _sampling(fields: Any, place: str) -> SamplingSettings:
     try:
         settings: SamplingSettings = build(SamplingSettings, as_plain(SamplingSettings()) | fields)
     except (ProtocolError, TypeError) as error:
-        raise BadInput(
+        raise InputError(
             f"{place}: 'sampling' is wrong: {error}",
             "Its fields: temperature, top_k, top_p, min_p, repeat_penalty, repeat_last_n, presence_penalty, seed.",
         ) from error

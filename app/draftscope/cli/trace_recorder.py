@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from draftscope import __version__
-from draftscope.cli.failure import WrongUse
+from draftscope.cli.failure import UsageError
 from draftscope.cli.plan import Plan
 from draftscope.cli.run_summary import settings_of
 from draftscope.engine.events import Records
@@ -61,7 +61,7 @@ def recording(path: Path | None, plan: Plan, model: ModelReport) -> Iterator[Tra
     """A recorder for the run, or None where no trace is asked for. Closed whatever happens in between.
 
     Raises:
-        WrongUse: the file cannot be written.
+        UsageError: the file cannot be written.
     """
     if path is None:
         yield None
@@ -75,7 +75,7 @@ def recording(path: Path | None, plan: Plan, model: ModelReport) -> Iterator[Tra
     try:
         writer = TraceWriter(path, header)
     except TraceError as error:
-        raise WrongUse(str(error), "Choose another file for --trace.") from error
+        raise UsageError(str(error), "Choose another file for --trace.") from error
     recorder = TraceRecorder(writer, plan)
     try:
         yield recorder

@@ -13,7 +13,7 @@ from draftscope.engine.protocol import as_plain
 from draftscope.engine.spawning import child_environment, python_command, take_answer_channel
 
 TIME_LIMIT_S = 60.0
-_CHILD = "draftscope.cli.engine_inquiry"
+_CHILD = "draftscope.engine.inquiry"
 _TAIL_LINES = 5
 
 
