@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable
 
+from draftscope.base.paths import demo_model
+from draftscope.base.theme import THEMES
 from draftscope.engine.events import Kind
+from draftscope.engine.protocol import CheckpointMode
 from draftscope.session.state import SessionState
 from tests.screens.stage import Stage
 
 PANELS = ("output", "acceptance", "timeline", "engine", "log")
 DIALOGS = ("open", "prompts", "export", "shortcuts", "about", "palette")
+N_ROUNDS_LIVE = 40
+"""Rounds after which a run is photographed while it goes on."""
 
 
 def first_start(stage: Stage) -> None:
@@ -19,14 +26,26 @@ def first_start(stage: Stage) -> None:
         stage.shoot_panel(panel, "no-model")
 
 
+def live(stage: Stage) -> None:
+    """The demo while it runs, in each theme, long enough to be seen at work."""
+    stage.run_demo()
+    stage.window.setup.set_max_tokens(1_000)
+    for theme in THEMES:
+        stage.wear(theme)
+        stage.window.actions_by_id["run"].trigger()
+        stage.pump(lambda: stage.session.is_running)
+        stage.pump(lambda: len(set(stage.session.trace.kind(Kind.ROUND)["round"].tolist())) > N_ROUNDS_LIVE)
+        assert stage.session.is_running
+        stage.shoot_now(stage.window, "window-live-1600x980", theme)
+        for panel in PANELS[:4]:
+            stage.shoot_now(stage.panel(panel), f"panel-{panel}-live", theme)
+        stage.window.actions_by_id["stop"].trigger()
+        stage.pump(lambda: not stage.session.is_running)
+
+
 def demo(stage: Stage) -> None:
-    """The demo on the native engine: while it runs, at its end, with a selection, and every dialog."""
-    stage.window.actions_by_id["demo"].trigger()
-    stage.pump(lambda: len(stage.session.trace.kind(Kind.ROUND)) > 40)
-    stage.window.resize(1600, 980)
-    stage.settle(0.05)
-    stage.shoot_window("running")
-    stage.pump(lambda: stage.session.state is SessionState.READY)
+    """The demo at its end, with a selection, and every dialog."""
+    stage.run_demo()
     stage.shoot_window("finished")
     for panel in PANELS:
         stage.shoot_panel(panel, "finished")
@@ -37,41 +56,69 @@ def demo(stage: Stage) -> None:
     stage.shoot_window("selected")
     for name in DIALOGS:
         stage.shoot_dialog(name, stage.window.actions_by_id[name].trigger)
+    stage.shoot_dialog("open-facts", lambda: stage.window.commands.open_model(demo_model()))
 
 
-def loaded(stage: Stage) -> None:
-    """A model is loaded and nothing has run; then a run without drafts."""
-    stage.run_demo()
-    settings = stage.session.model_settings
-    assert settings is not None
-    stage.session.open_model(settings.path)
+def without_drafts(stage: Stage) -> None:
+    """A model is loaded and nothing has run; then a run without drafts, and one that goes back by checkpoints."""
+    stage.session.open_model(demo_model())
     stage.pump(lambda: stage.session.state is SessionState.READY)
-    for panel in PANELS[:3]:
+    for panel in PANELS[:4]:
         stage.shoot_panel(panel, "not-run")
+    stage.run_demo()
     stage.window.setup.set_draft_length(0)
-    stage.window.actions_by_id["run"].trigger()
-    stage.pump(lambda: stage.session.is_running)
-    stage.pump(lambda: not stage.session.is_running)
-    stage.settle()
+    stage.run()
     for panel in ("output", "acceptance", "engine"):
         stage.shoot_panel(panel, "no-drafts")
 
 
-def engine_died(stage: Stage) -> None:
-    """The engine process ends in the middle of a run."""
-    stage.window.actions_by_id["demo"].trigger()
-    stage.pump(lambda: len(stage.session.trace.kind(Kind.ROUND)) > 20)
-    stage.session._client.kill()
+def eight_slots(stage: Stage) -> None:
+    """Eight slots, four of them with a repeated colour; the target goes back to checkpoints in host memory."""
+    stage.run_demo()
+    stage.window.setup.set_slots(8)
+    stage.window.setup.set_checkpoint(CheckpointMode.HOST)
+    stage.run()
+    stage.shoot_window("eight-slots")
+    stage.shoot_panel("timeline", "host-checkpoints")
+    stage.shoot_panel("engine", "host-checkpoints")
+
+
+def engine_killed(stage: Stage) -> None:
+    """The engine process is killed in the middle of a run."""
+    stage.run_demo()
+    stage.window.setup.set_max_tokens(1_000)
+    stage.window.actions_by_id["run"].trigger()
+    stage.pump(lambda: len(stage.session.trace.kind(Kind.ROUND)) > N_ROUNDS_LIVE)
+    os.kill(stage.client.pid, signal.SIGKILL)
     stage.pump(lambda: stage.session.death is not None)
     stage.settle()
-    stage.shoot_window("engine-died")
-    stage.shoot_panel("engine", "died")
+    stage.shoot_window("engine-killed")
+    stage.shoot_panel("engine", "killed")
+
+
+def refused(stage: Stage) -> None:
+    """A model without MTP layers, a load that takes its time, and one that fails."""
+    stage.session.open_model("fake:dense")
+    stage.pump(lambda: stage.session.state is SessionState.READY)
+    stage.shoot_panel("acceptance", "no-mtp")
+    stage.shoot_panel("engine", "no-mtp")
+    stage.session.open_model("fake:slow-load")
+    stage.pump(lambda: stage.session.progress[0] > 0.2)
+    stage.shoot_now(stage.window, "window-loading-1600x980", stage.appearance.theme)
+    stage.pump(lambda: stage.session.state is SessionState.READY)
+    stage.session.open_model("fake:fail-load")
+    stage.pump(lambda: stage.session.state is not SessionState.LOADING)
+    stage.settle()
+    stage.shoot_window("load-failed")
 
 
 SCENES: tuple[tuple[str, Callable[[Stage], None]], ...] = (
     ("native", first_start),
+    ("native", live),
     ("native", demo),
-    ("native", loaded),
-    ("fake", engine_died),
+    ("native", without_drafts),
+    ("native", eight_slots),
+    ("native", engine_killed),
+    ("fake", refused),
 )
 """Backends and scenes; each begins with a window of its own."""

@@ -10,7 +10,7 @@ from PySide6.QtCore import QCoreApplication, QEvent
 from PySide6.QtGui import QFontDatabase
 from PySide6.QtWidgets import QApplication, QDialog, QWidget
 
-from draftscope.base.theme import THEMES
+from draftscope.base.theme import THEMES, Theme
 from draftscope.engine.client import make_client
 from draftscope.panels.panel import Panel
 from draftscope.session.session import Session
@@ -31,7 +31,8 @@ class Stage:
         self.appearance = appearance
         self.out = out
         self.pictures: list[Path] = []
-        self.session = Session(make_client(backend))
+        self.client = make_client(backend)
+        self.session = Session(self.client)
         self.window = MainWindow(self.session, Settings(settings), appearance)
         self.window.resize(*SIZES[0])
         self.window.start()
@@ -61,6 +62,18 @@ class Stage:
         self.pump(lambda: self.session.state is SessionState.RUNNING)
         self.pump(lambda: self.session.state is SessionState.READY)
         self.settle()
+
+    def run(self) -> None:
+        """Run what the controls say, to its end."""
+        self.window.actions_by_id["run"].trigger()
+        self.pump(lambda: self.session.is_running)
+        self.pump(lambda: not self.session.is_running)
+        self.settle()
+
+    def wear(self, theme: Theme) -> None:
+        """Put on a theme."""
+        self.appearance.choose(theme.name)
+        self.settle(0.15)
 
     def panel(self, panel_id: str) -> Panel:
         """A panel of the window, shown and in front."""
@@ -97,6 +110,13 @@ class Stage:
         QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
         self.settle(0.05)
 
+    def shoot_now(self, widget: QWidget, name: str, theme: Theme) -> None:
+        """A widget as it is at this moment, wearing ``theme`` already."""
+        path = self.out / f"{name}-{theme.name}.png"
+        if not widget.grab().save(str(path)):
+            raise OSError(f"The picture {path} could not be written.")
+        self.pictures.append(path)
+
     def close(self) -> None:
         """End window and engine."""
         self.window.close()
@@ -109,12 +129,8 @@ class Stage:
 
     def _shoot(self, widget: QWidget, name: str) -> None:
         for theme in THEMES:
-            self.appearance.choose(theme.name)
-            self.settle(0.15)
-            path = self.out / f"{name}-{theme.name}.png"
-            if not widget.grab().save(str(path)):
-                raise OSError(f"The picture {path} could not be written.")
-            self.pictures.append(path)
+            self.wear(theme)
+            self.shoot_now(widget, name, theme)
 
 
 def check_fonts() -> None:

@@ -18,7 +18,7 @@ from draftscope.panels.engine_facts import (
     speculation_section,
 )
 from draftscope.panels.fact_list import FactList, Section
-from draftscope.panels.panel import NO_MODEL, Panel
+from draftscope.panels.panel import Panel, why_no_model
 from draftscope.panels.run_counters import RunCounters
 from draftscope.session.session import Session
 from draftscope.session.state import SessionState
@@ -68,7 +68,7 @@ class EnginePanel(Panel):
         if self.session.model is None and self.session.death is None:
             if self.session.state == SessionState.LOADING:
                 return "The model is loading", "What the engine granted is shown here when it is done."
-            return NO_MODEL
+            return why_no_model("what is granted and what a run costs")
         return None
 
     def _refresh_body(self) -> None:

@@ -11,7 +11,7 @@ from draftscope.base.theme import Theme
 from draftscope.engine.events import ENGINE_TRACK, Kind
 from draftscope.panels.lane_paint import LaneGeometry, LanePainter
 from draftscope.panels.paint_clock import PaintClock
-from draftscope.panels.span_search import span_near
+from draftscope.panels.span_search import round_extent, span_near
 from draftscope.panels.span_words import span_words
 from draftscope.panels.time_window import TimeWindow, fitted
 from draftscope.trace.store import TraceStore
@@ -193,7 +193,8 @@ class LaneView(QWidget):
         return self._images
 
     def _draw_marks(self, painter: QPainter, place: LaneGeometry, window: TimeWindow, origin_ns: int) -> None:
-        if (extent := self._round_extent()) is not None:
+        extent = None if self.selected_round is None else round_extent(self._store, self.selected_round)
+        if extent is not None:
             self._painter.draw_selection(painter, place, window.x_of(extent[0]), window.x_of(extent[1]))
         if self.measure_ns is not None:
             t0, t1 = self.measure_ns
@@ -202,15 +203,6 @@ class LaneView(QWidget):
         if self.crosshair_ns is not None and window.t0_ns <= self.crosshair_ns <= window.t1_ns:
             text = units.duration(self.crosshair_ns - origin_ns)
             self._painter.draw_crosshair(painter, place, window.x_of(self.crosshair_ns), text)
-
-    def _round_extent(self) -> tuple[int, int] | None:
-        if self.selected_round is None:
-            return None
-        records = self._store.round_records(self.selected_round)
-        records = records[records["kind"] == Kind.SPAN]
-        if len(records) == 0:
-            return None
-        return int(records["t_start_ns"].min()), int((records["t_start_ns"] + records["duration_ns"]).max())
 
     # ---- pointer
 

@@ -106,7 +106,9 @@ class Panel(QWidget):
         raise NotImplementedError
 
 
-NO_MODEL = ("No model is loaded", "Open a GGUF file, or run the demo to see one at work.")
+def why_no_model(would_show: str) -> tuple[str, str]:
+    """What an empty panel says before any model; ``would_show`` ends '... to see ...'."""
+    return "No model is loaded", f"Open a GGUF file or run the demo to see {would_show}."
 
 
 def why_no_run(session: Session, would_show: str) -> tuple[str, str] | None:
@@ -115,7 +117,7 @@ def why_no_run(session: Session, would_show: str) -> tuple[str, str] | None:
         return None
     match session.state:
         case SessionState.NO_MODEL:
-            return NO_MODEL
+            return why_no_model(would_show)
         case SessionState.LOADING:
             return "The model is loading", f"Press Run afterwards to see {would_show}."
         case SessionState.ENGINE_DIED:

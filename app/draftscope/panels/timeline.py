@@ -74,7 +74,7 @@ class TimelinePanel(Panel):
         session, view = self.session, self.session.view
         session.records_appended.connect(self.mark_stale)
         session.run_started.connect(self._on_run_started)
-        session.run_finished.connect(self.mark_stale)
+        session.run_finished.connect(self._on_run_finished)
         view.selected_round_changed.connect(self._on_round_selected)
         view.crosshair_changed.connect(self._on_crosshair_changed)
         view.time_range_changed.connect(self._on_time_range_changed)
@@ -107,6 +107,12 @@ class TimelinePanel(Panel):
         self._n_spans_seen = 0
         self._generation = self.session.trace.generation
         self.lanes.start_over()
+        self.mark_stale()
+
+    def _on_run_finished(self) -> None:
+        # Who followed the run sees the whole of it now; who looked at a part goes on looking there.
+        if self.lanes.is_following:
+            self.lanes.fit()
         self.mark_stale()
 
     def _on_round_selected(self) -> None:
