@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -47,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def gui(argv: Sequence[str] | None = None) -> int:
-    """The script ``draftscope-gui``, started without a console: what is wrong is said in a box where one can be shown."""
+    """The script ``draftscope-gui``, started without a console: what is wrong is said in a box if one can be shown."""
     options = _window_options(list(sys.argv[1:] if argv is None else argv))
     problem = options if isinstance(options, str) else _why_no_window()
     if problem:
@@ -120,7 +119,7 @@ def _window_options(arguments: list[str]) -> WindowOptions | str:
                 exit_after_s = float(next(rest, ""))
             except ValueError:
                 return "--exit-after needs a number of seconds."
-        elif argument.startswith("-") and not os.path.exists(argument):
+        elif argument.startswith("-") and not Path(argument).exists():
             return f"There is no option {argument}. See 'draftscope --help'."
         else:
             files.append(argument)
@@ -140,10 +139,10 @@ def _why_no_window() -> str:
 def _show_without_qt(problem: str) -> None:
     """A box drawn by Tk, where it is installed and there is a screen: else the words on stderr have to do."""
     try:
-        import tkinter
+        import tkinter as tk
         from tkinter import messagebox
 
-        root = tkinter.Tk()
+        root = tk.Tk()
     except Exception:  # no Tk, no display: any reason is as good as another
         return
     root.withdraw()

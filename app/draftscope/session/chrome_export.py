@@ -67,5 +67,3 @@ class ChromeExport:
 
     def _note(self, fraction: float) -> None:
         self.fraction = fraction
-
-

@@ -126,7 +126,7 @@ def is_empty(prompt: Prompt) -> bool:
 
 
 def from_settings(settings: Settings) -> SetupValues:
-    """The setup that the settings hold. Without prompts of the user's own, or with unreadable ones: the first samples."""
+    """The setup that the settings hold; the first samples where they hold no prompts that can be read."""
     try:
         prompts = tuple(build(Prompt, fields) for fields in json.loads(settings.text("run/prompts") or "[]"))
     except (ValueError, TypeError, ProtocolError):

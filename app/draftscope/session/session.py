@@ -280,7 +280,8 @@ class Session(QObject):
         self.records_appended.emit()
 
     def _on_run_started(self, command: Submit) -> None:
-        assert self.model is not None and self.last_request is not None
+        assert self.model is not None
+        assert self.last_request is not None
         self._record.begin(self.model, self.last_request, command.tasks)
         self.view.reset()
         self.meter.start_run()

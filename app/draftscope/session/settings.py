@@ -36,18 +36,18 @@ class Setting:
 
         Files keep texts: 'true' and '3' are read back as what they were.
         """
-        kind = type(self.default)
+        if isinstance(self.default, bool):
+            return value if isinstance(value, bool) else str(value).lower() == "true"
+        if isinstance(self.default, str):
+            return str(value) if not self.choices or value in self.choices else self.default
         try:
-            if kind is bool:
-                return value if isinstance(value, bool) else str(value).lower() == "true"
-            if kind is str:
-                return str(value) if not self.choices or value in self.choices else self.default
-            number = kind(value)
-            if not math.isfinite(number):
-                return self.default
-            return kind(min(max(number, self.low), self.high))
+            number = float(value)
         except (TypeError, ValueError):
             return self.default
+        if not math.isfinite(number):
+            return self.default
+        bounded = min(max(number, self.low), self.high)
+        return round(bounded) if isinstance(self.default, int) else bounded
 
 
 ROWS = (
@@ -70,7 +70,7 @@ ROWS = (
     Setting("sampling/top_p", 0.95, "", "Top-p: sample from the likeliest tokens of this share; 1 is off", 0.0, 1.0),
     Setting("sampling/min_p", 0.05, "", "Min-p: least share of the likeliest token's probability; 0 is off", 0.0, 1.0),
     Setting("sampling/repeat_penalty", 1.0, "", "Repetition penalty; 1 is off", 0.1, 5.0),
-    Setting("sampling/repeat_last_n", 64, "tokens", "How far back repetition is penalised; -1 is the context", -1, 65_536),
+    Setting("sampling/repeat_last_n", 64, "tokens", "How far back repetition counts; -1 is the context", -1, 65_536),
     Setting("sampling/presence_penalty", 0.0, "", "Presence penalty; 0 is off", -2.0, 2.0),
     Setting("sampling/seed", 0, "", "Seed of the sampler: the same seed gives the same text", 0, 2_147_483_647),
     Setting("run/max_tokens", 256, "tokens", "Most tokens that a slot generates", 1, 1_000_000),
@@ -128,11 +128,6 @@ class Settings(QObject):
             self._values[key] = accepted
             self._store.setValue(key, accepted)
             self.changed.emit(key)
-
-    def reset(self) -> None:
-        """Every setting back to its default; recent files and the window's layout stay."""
-        for row in ROWS:
-            self.set(row.key, row.default)
 
     # ---- what is kept but is no setting
 

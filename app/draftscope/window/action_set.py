@@ -62,7 +62,7 @@ class ActionSet(QObject):
             colour = theme.on_accent if row.id == "run" else None
             action.setIcon(tinted_icon(row.icon, theme, colour) if row.icon else QIcon())
 
-    def _do(self, row: Action, commands: Commands, checked: bool = False) -> None:
+    def _do(self, row: Action, commands: Commands, _checked: bool = False) -> None:
         row.do(commands)
         if row.is_checked is not None and self._situation is not None:
             # Qt flipped the check mark by itself; the situation says what is true.

@@ -1,4 +1,4 @@
-"""Everything that can be done in the window, as one table: menus, toolbar, palette and shortcuts page are made of it."""
+"""Everything that can be done in the window, as one table: menus, toolbar, palette and shortcuts page come from it."""
 
 from __future__ import annotations
 

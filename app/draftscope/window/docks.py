@@ -1,16 +1,17 @@
-"""The panels around the output: their docks, their places, and the layout that is remembered."""
+"""The docks around the output: their places, the layout that is remembered, and the panels that fill them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from PySide6.QtCore import QObject, QSize, Qt, Signal
-from PySide6.QtWidgets import QDockWidget, QMainWindow, QTabWidget
+from PySide6.QtWidgets import QDockWidget, QMainWindow, QTabWidget, QWidget
 
 from draftscope.base.theme import Theme
 from draftscope.panels.panel import Panel
 from draftscope.session.settings import Settings
 from draftscope.window.dock_title import DockTitle
+from draftscope.window.panel_rows import PanelRow
 
 LAYOUT_VERSION = 1
 """Raised when docks come or go, so that a layout kept by another version is not taken for this one's."""
@@ -20,12 +21,12 @@ _BOTTOM = ("timeline",)
 
 
 class Docks(QObject):
-    """Movable, closable and floatable docks, one a panel."""
+    """Movable, closable and floatable docks, one a panel; empty until ``fill``, so that the window is there sooner."""
 
     shown_changed = Signal()
     """A panel was shown, hidden, or brought before others."""
 
-    def __init__(self, window: QMainWindow, panels: Sequence[Panel], theme: Theme) -> None:
+    def __init__(self, window: QMainWindow, rows: Sequence[PanelRow], theme: Theme) -> None:
         super().__init__(window)
         self._window = window
         self._docks: dict[str, QDockWidget] = {}
@@ -33,21 +34,28 @@ class Docks(QObject):
         window.setDockNestingEnabled(True)
         window.setTabPosition(Qt.DockWidgetArea.AllDockWidgetAreas, QTabWidget.TabPosition.North)
         window.setCorner(Qt.Corner.BottomRightCorner, Qt.DockWidgetArea.RightDockWidgetArea)
-        for panel in panels:
-            self._add(panel, theme)
+        for row in rows:
+            self._add(row, theme)
         self.reset()
 
-    def _add(self, panel: Panel, theme: Theme) -> None:
-        dock = QDockWidget(panel.title, self._window)
-        dock.setObjectName(f"dock_{panel.id}")
-        dock.setWidget(panel)
+    def _add(self, row: PanelRow, theme: Theme) -> None:
+        dock = QDockWidget(row.title, self._window)
+        dock.setObjectName(f"dock_{row.id}")
+        dock.setWidget(QWidget())
         title = DockTitle(dock, theme)
         dock.setTitleBarWidget(title)
+        dock.visibilityChanged.connect(self._on_visibility_changed)
+        self._docks[row.id] = dock
+        self._titles[row.id] = title
+
+    def fill(self, panel: Panel) -> None:
+        """Put a panel into its dock."""
+        dock, title = self._docks[panel.id], self._titles[panel.id]
+        placeholder = dock.widget()
+        dock.setWidget(panel)
+        placeholder.deleteLater()
         title.show_headline(panel.headline)
         panel.headline_changed.connect(title.show_headline)
-        dock.visibilityChanged.connect(self._on_visibility_changed)
-        self._docks[panel.id] = dock
-        self._titles[panel.id] = title
 
     @property
     def shown(self) -> frozenset[str]:

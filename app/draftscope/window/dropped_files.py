@@ -20,7 +20,7 @@ class PickedFile:
 
 
 def pick_dropped(paths: Sequence[Path]) -> PickedFile:
-    """Pick the first GGUF file. A file counts as one by its first bytes or its name, so that damaged ones are told of."""
+    """Pick the first GGUF file: one by its first bytes, or by its name, so that damaged ones are told of."""
     if not paths:
         return PickedFile(None, _problem("Nothing was dropped that is a file.", "Drop a GGUF file."))
     models = [path for path in paths if _is_model(path)]
@@ -33,7 +33,7 @@ def pick_dropped(paths: Sequence[Path]) -> PickedFile:
 
 
 def _is_model(path: Path) -> bool:
-    if path.suffix.lower() == ".gguf":
+    if path.suffix.lower() == ".gguf" and path.is_file():
         return True
     try:
         with path.open("rb") as file:

@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from PySide6.QtCore import QSize, Qt
+from PySide6.QtCore import QSize, Qt, QTimer
 from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QIcon
 from PySide6.QtWidgets import QMainWindow, QStackedWidget, QVBoxLayout, QWidget
 
 from draftscope.base.theme import Theme
 from draftscope.engine.errors import ErrorCode, ErrorReport
 from draftscope.engine.events import Kind
-from draftscope.panels.acceptance import AcceptancePanel
-from draftscope.panels.engine import EnginePanel
-from draftscope.panels.log import LogPanel
 from draftscope.panels.output import OutputPanel
 from draftscope.panels.panel import Panel
-from draftscope.panels.timeline import TimelinePanel
 from draftscope.session.chrome_export import ChromeExport
 from draftscope.session.run_setup import RunSetup
 from draftscope.session.session import Session
@@ -34,13 +30,11 @@ from draftscope.window.frame_clock import FrameClock
 from draftscope.window.icons import tinted_icon
 from draftscope.window.menus import RecentMenu, fill_menu_bar, make_toolbar
 from draftscope.window.notices import Notice, NoticeArea, Offer, ProgressNotice
+from draftscope.window.panel_rows import DOCKED
 from draftscope.window.setup_controls import SetupControls
 from draftscope.window.shortcuts_page import ShortcutsPage
 from draftscope.window.situation import Situation
 from draftscope.window.truth_strip import TruthStrip
-
-PANELS = (OutputPanel, AcceptancePanel, TimelinePanel, EnginePanel, LogPanel)
-"""The panels; the first one stands in the middle, the others in docks."""
 
 
 class MainWindow(QMainWindow):
@@ -52,8 +46,9 @@ class MainWindow(QMainWindow):
         self.settings = settings
         self.appearance = appearance
         self.setup = RunSetup(settings, self)
-        self.panels: tuple[Panel, ...] = tuple(panel(session, appearance.theme) for panel in PANELS)
-        self.docks = Docks(self, self.panels[1:], appearance.theme)
+        self.output = OutputPanel(session, appearance.theme)
+        self.panels: list[Panel] = [self.output]
+        self.docks = Docks(self, DOCKED, appearance.theme)
         self.commands = Commands(self, session, self.setup, settings, appearance, self.docks)
         self.actions_by_id = ActionSet(self.commands, appearance.theme, self)
         self.notices = NoticeArea()
@@ -61,7 +56,8 @@ class MainWindow(QMainWindow):
         self._export_notice = ProgressNotice(session.exports.cancel)
         self.controls = SetupControls(self.setup, self)
         self.strip = TruthStrip(session)
-        self.clock = FrameClock(session, self.panels, self)
+        self.clock = FrameClock(session, self)
+        self.clock.add(self.output)
         self._build()
         self._connect()
         self._restore()
@@ -72,14 +68,16 @@ class MainWindow(QMainWindow):
         self.setAcceptDrops(True)
         self.setMinimumSize(900, 560)
         self.resize(1280, 800)
-        fill_menu_bar(self, self.actions_by_id, RecentMenu(self.settings, self.commands, self))
+        recent = RecentMenu(self.settings, self)
+        recent.chosen.connect(self._open_recent)
+        fill_menu_bar(self, self.actions_by_id, recent)
         self.toolbar = make_toolbar(self, self.actions_by_id, self.controls)
         self.notices.add_progress(self._load_notice)
         self.notices.add_progress(self._export_notice)
         self.first_run = FirstRun(self.actions_by_id["demo"], self.actions_by_id["open"])
         self.middle = QStackedWidget()
         self.middle.addWidget(self.first_run)
-        self.middle.addWidget(self.panels[0])
+        self.middle.addWidget(self.output)
         central = QWidget()
         layout = QVBoxLayout(central)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -139,7 +137,7 @@ class MainWindow(QMainWindow):
         self.controls.follow(now)
         self._follow_load()
         is_first = now.state is SessionState.NO_MODEL and not now.has_records and not self.session.tasks
-        page = self.first_run if is_first else self.panels[0]
+        page = self.first_run if is_first else self.output
         if self.middle.currentWidget() is not page:
             self.middle.setCurrentWidget(page)
 
@@ -207,6 +205,11 @@ class MainWindow(QMainWindow):
         if picked.model is not None:
             self.commands.load_file(picked.model)
 
+    def _open_recent(self, path: str) -> None:
+        if not Path(path).exists():
+            self.settings.remove_recent(path)
+        self.open_file(path)
+
     def take_over(self, path: Path | None) -> None:
         """A second start of the program: come to the front, and open its file if it brought one."""
         self.setWindowState(self.windowState() & ~Qt.WindowState.WindowMinimized)
@@ -233,9 +236,21 @@ class MainWindow(QMainWindow):
         return QSize(1280, 800)
 
     def start(self) -> None:
-        """Show the window and start the clock."""
+        """Show the window and start the clock; the panels follow once the window is on the screen."""
         self.show()
+        self.first_run.demo.setFocus()
         self.clock.start()
+        QTimer.singleShot(0, self.fill_docks)
+
+    def fill_docks(self) -> None:
+        """Build the panels of the docks; does nothing when they are there."""
+        if len(self.panels) > 1:
+            return
+        for row in DOCKED:
+            panel = row.load()(self.session, self.appearance.theme)
+            self.panels.append(panel)
+            self.docks.fill(panel)
+            self.clock.add(panel)
 
     def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802
         """Keep the layout, end the engine; nothing is left behind."""

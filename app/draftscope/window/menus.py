@@ -5,13 +5,12 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QSize, Qt
+from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import QMainWindow, QMenu, QToolBar, QToolButton
 
 from draftscope.session.settings import Settings
 from draftscope.window.action_set import ActionSet
 from draftscope.window.actions import MENUS, TOOLBAR
-from draftscope.window.commands import Commands
 from draftscope.window.setup_controls import SetupControls
 
 
@@ -62,12 +61,13 @@ def make_toolbar(window: QMainWindow, actions: ActionSet, controls: SetupControl
 
 
 class RecentMenu(QMenu):
-    """The files opened last. Those that are gone say so and are taken out when chosen."""
+    """The files opened last."""
 
-    def __init__(self, settings: Settings, commands: Commands, parent: QMainWindow) -> None:
+    chosen = Signal(str)
+
+    def __init__(self, settings: Settings, parent: QMainWindow) -> None:
         super().__init__("Open recent", parent)
         self._settings = settings
-        self._commands = commands
         self.setToolTipsVisible(True)
         settings.changed.connect(self._on_setting_changed)
         self._fill()
@@ -86,4 +86,4 @@ class RecentMenu(QMenu):
         self.menuAction().setToolTip("" if self.isEnabled() else "No file has been opened yet.")
 
     def _open(self, path: str, _checked: bool = False) -> None:
-        self._commands.load_file(path)
+        self.chosen.emit(path)

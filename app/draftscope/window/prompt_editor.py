@@ -11,7 +11,7 @@ TEXT, CHAT = 0, 1
 
 
 class PromptEditor(QWidget):
-    """Edits a prompt. Chats of more turns, and prompts of token ids, are kept as they are until their text is changed."""
+    """Edits a prompt. Chats of more turns, and prompts of token ids, stay as they are until their text is changed."""
 
     changed = Signal()
 

@@ -16,7 +16,7 @@ NOT_BUILT = (CheckpointMode.COW, CheckpointMode.DEVICE)
 
 
 class SetupControls(QObject):
-    """Slots, draft length, checkpoint mode, temperature and max tokens; each says what was granted where that differs."""
+    """Slots, draft length, checkpoint mode, temperature and max tokens; their tooltips say what was granted."""
 
     def __init__(self, setup: RunSetup, parent: QObject) -> None:
         super().__init__(parent)
@@ -44,7 +44,9 @@ class SetupControls(QObject):
             item = model.item(self.checkpoint.findData(mode))
             item.setEnabled(False)
             item.setToolTip(f"Checkpoints in mode {mode.value} are not built in this version.")
-        self.checkpoint.setMinimumContentsLength(len("auto · rollback"))
+        self.checkpoint.setMinimumContentsLength(len("auto · rollback") - 2)
+        # As wide as what is common: its range would make it as wide as a million.
+        self.max_tokens.setFixedWidth(self.max_tokens.fontMetrics().horizontalAdvance("000,000") + 26)
         row = BY_KEY["sampling/temperature"]
         self.temperature.setRange(row.low, row.high)
         self.temperature.setSingleStep(0.1)
@@ -107,7 +109,7 @@ class SetupControls(QObject):
         self._setup.set_checkpoint(CheckpointMode(self.checkpoint.itemData(index)))
 
     def _tell(self) -> None:
-        """Tooltips with meaning, what was granted, and why a control is off; the granted way back in the combo itself."""
+        """Say in tooltips what is meant, what was granted and why a control is off; in the combo, the way granted."""
         granted = self._granted()
         for control, tip in self._tips.items():
             parts = (tip + ".", granted.get(control, ""), self._reason)

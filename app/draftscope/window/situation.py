@@ -75,10 +75,8 @@ def why_not_export(now: Situation) -> str:
 
 def why_not_setup(now: Situation) -> str:
     """Why the settings of the next run cannot be changed, or ''."""
-    return "Settings can be changed when the run has ended." if now.state in (
-        SessionState.RUNNING,
-        SessionState.STOPPING,
-    ) else ""
+    is_running = now.state in (SessionState.RUNNING, SessionState.STOPPING)
+    return "Settings can be changed when the run has ended." if is_running else ""
 
 
 def why_not_recent(now: Situation) -> str:

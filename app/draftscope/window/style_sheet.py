@@ -16,16 +16,16 @@ QMainWindow::separator:hover {{ background: {theme.accent}; }}
 QMenuBar {{ background: {theme.raised}; border-bottom: 1px solid {theme.line}; padding: 1px 4px; }}
 QMenuBar::item {{ background: transparent; padding: 4px 9px; border-radius: 4px; }}
 QMenuBar::item:selected {{ background: {hover}; }}
-QToolBar {{ background: {theme.raised}; border: none; border-bottom: 1px solid {theme.line}; padding: 4px 8px;
-    spacing: 3px; }}
-QToolBar::separator {{ background: {theme.line}; width: 1px; margin: 5px 5px; }}
+QToolBar {{ background: {theme.raised}; border: none; border-bottom: 1px solid {theme.line}; padding: 4px 4px;
+    spacing: 1px; }}
+QToolBar::separator {{ background: {theme.line}; width: 1px; margin: 5px 3px; }}
 QToolBar QToolButton {{ background: transparent; border: 1px solid transparent; border-radius: 5px;
-    padding: 4px 8px; color: {theme.text}; }}
+    padding: 4px 5px; color: {theme.text}; }}
 QToolBar QToolButton:hover {{ background: {hover}; }}
 QToolBar QToolButton:pressed {{ background: {pressed}; }}
 QToolBar QToolButton:focus {{ border-color: {theme.accent}; }}
 QToolBar QToolButton:disabled {{ color: {faded}; }}
-QToolBar QLabel {{ background: transparent; color: {theme.dim}; padding-left: 5px; }}
+QToolBar QLabel {{ background: transparent; color: {theme.dim}; padding: 0 2px 0 5px; }}
 QToolBar QLabel:disabled {{ color: {faded}; }}
 QToolButton[isPrimary="true"], QPushButton[isPrimary="true"] {{ background: {theme.accent}; color: {theme.on_accent};
     border: 1px solid {theme.accent}; border-radius: 5px; padding: 4px 12px; font-weight: 600; }}

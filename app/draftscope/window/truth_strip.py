@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from pathlib import Path
 
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QLabel, QStatusBar
@@ -20,8 +21,8 @@ SILENT_S = 2.0
 """An engine at work that shows no sign of life for so long is said to be silent."""
 
 OVERHEAD_MEANS = (
-    "Records that came from the engine in this run, those that were lost because the ring was full, the share of the last"
-    " second that this window spent receiving and drawing, and the mean time that the panels took to draw, added up."
+    "Records that came from the engine in this run; those lost because the ring was full; the share of the last second"
+    " that this window spent receiving and drawing; and the mean time of drawing all panels once."
 )
 
 
@@ -82,8 +83,8 @@ def _state(session: Session) -> str:
         fraction, stage = session.progress
         return f"loading {stage} {fraction * 100:.0f} %"
     if session.model is not None and session.state is SessionState.READY:
-        return f"ready · {session.model.description}"
-    return session.state.value
+        return f"ready · {Path(session.model.path).name}"
+    return str(session.state.value)
 
 
 def measured(session: Session) -> str:
