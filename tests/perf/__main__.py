@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.perf.figures import Figure, as_table
 
-BENCHMARKS = ("ring", "receive", "overhead", "start_up", "first_token")
+BENCHMARKS = ("ring", "receive", "overhead", "window")
 _DEFAULT_REPEATS = 5
 
 
