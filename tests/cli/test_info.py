@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from draftscope.cli.main import run
 
 
@@ -22,7 +23,8 @@ def test_the_demo_is_a_file_like_any_other(capsys: pytest.CaptureFixture[str], d
     by_name = _json(capsys, "demo")
     by_path = _json(capsys, str(demo_model))
     assert by_name | {"path": ""} == by_path | {"path": ""}
-    assert by_name["can_run"] and by_name["mtp"]["can_draft"]
+    assert by_name["can_run"]
+    assert by_name["mtp"]["can_draft"]
 
 
 def test_bytes_follow_slots_context_and_draft_length(capsys: pytest.CaptureFixture[str]) -> None:
@@ -46,9 +48,11 @@ def test_a_file_that_cannot_run_is_described_and_says_why(
 ) -> None:
     assert run(["info", str(vocab_only_model)]) == 0
     text = capsys.readouterr().out
-    assert "cannot be run" in text and "vocabulary only" in text
+    assert "cannot be run" in text
+    assert "vocabulary only" in text
     facts = _json(capsys, str(vocab_only_model))
-    assert not facts["can_run"] and facts["obstacle"]["code"] == "unsupported_model"
+    assert not facts["can_run"]
+    assert facts["obstacle"]["code"] == "unsupported_model"
     assert facts["prediction"] is None
 
 

@@ -18,7 +18,7 @@ COMMANDS = ("run", "info", "export", "doctor", "desktop")
 _DESCRIPTION = "Inspect speculative decoding with multi-token prediction (MTP) in llama.cpp."
 
 _EPILOG = """\
-Without a command: draftscope [MODEL.gguf] opens the window.
+Without a command: draftscope [MODEL.gguf | demo] opens the window.
 
 MODEL is a path to a GGUF file, or 'demo' for the bundled model. Every command takes --json.
 
