@@ -174,10 +174,7 @@ class FakeBackend:
 
     def take_results(self) -> list[SlotResult]:
         """See ``Backend.take_results``."""
-        results = [slot.result for slot in self._slots if slot.result is not None]
-        for slot in self._slots:
-            slot.result = None
-        return results
+        return [result for slot in self._slots if (result := slot.take_result()) is not None]
 
     def take_pieces(self) -> dict[int, bytes]:
         """See ``Backend.take_pieces``."""

@@ -29,7 +29,7 @@ class FakeSlot:
     n_rounds: int = 0
     accepted_at: list[int] = field(default_factory=list)
     drafted_at: list[int] = field(default_factory=list)
-    result: SlotResult | None = None
+    _end: tuple[StopReason, str, int] | None = None
 
     def start(self, task: SlotTask, tokens: tuple[int, ...], n_draft_max: int) -> None:
         """Begin a task."""
@@ -39,7 +39,7 @@ class FakeSlot:
         self.tokens = list(tokens)
         self.n_prompt, self.n_decoded, self.n_rounds, self.saved_at = len(tokens), 0, 0, -1
         self.accepted_at, self.drafted_at = [0] * n_draft_max, [0] * n_draft_max
-        self.result = None
+        self._end = None
         self.submitted_ns = self.first_token_ns = self.last_token_ns = self.recorder.now_ns
         self._random = random.Random(f"{self.id}/{seed}/{tokens}")
         self._said = b""
@@ -119,10 +119,19 @@ class FakeSlot:
             self.accepted_at[position] += position < n_accepted
 
     def end(self, reason: StopReason, error: str = "") -> None:
-        """End the task; its result is there."""
+        """End the task; its result is there, once the round that it ended in is counted."""
+        self._end = (reason, error, self.recorder.now_ns)
+        self.saved_at = -1
+        self.enter(SlotState.DONE, reason)
+
+    def take_result(self) -> SlotResult | None:
+        """The result of a task that ended, once."""
+        if self._end is None:
+            return None
+        (reason, error, ended_ns), self._end = self._end, None
         has_said = self.n_generated > 0
-        until_first_ns = (self.first_token_ns if has_said else self.recorder.now_ns) - self.submitted_ns
-        self.result = SlotResult(
+        until_first_ns = (self.first_token_ns if has_said else ended_ns) - self.submitted_ns
+        return SlotResult(
             slot=self.id,
             text=self._said.decode("utf-8", "replace"),
             tokens=tuple(self.tokens[self.n_prompt :]),
@@ -138,5 +147,3 @@ class FakeSlot:
             stop=reason.name.lower(),
             error=error,
         )
-        self.saved_at = -1
-        self.enter(SlotState.DONE, reason)

@@ -76,32 +76,33 @@ if __name__ == "__main__":
     ),
     Text(
         """ the old mill the river rose for three days, and the people of the valley carried their lamps to the
-hill. Nobody slept. The miller counted the sacks that were left, and his daughter counted the children, and each of them was afraid
-to say the number aloud.
+hill. Nobody slept. The miller counted the sacks that were left, and his daughter counted the children,
+and each of them was afraid to say the number aloud.
 
-On the fourth morning the water stood still. It was brown and quiet, and the roofs of the lower village looked out of it
-like the backs of cattle. Then somebody laughed, because a goose was sitting on the church, and with that the long fear
-was over. They rowed down together, and they found that the bridge had held.
+On the fourth morning the water stood still. It was brown and quiet, and the roofs of the lower village
+looked out of it like the backs of cattle. Then somebody laughed, because a goose was sitting on the
+church, and with that the long fear was over. They rowed down together, and they found that the bridge
+had held.
 """,
         0.68,
         ("came to pass", "days", "beginning", "LORD", "once", "story"),
     ),
     Text(
         """ of light that reach us from the most distant stars left them before there was anyone to see it. A
-telescope is therefore also a clock: the farther it looks, the older is what it shows. If the air were still, a mirror twice as wide
-would show details half as large. The air is not still, and so a star seems to dance — the warm and the cold layers bend
-its light a little to one side and then to the other.
+telescope is therefore also a clock: the farther it looks, the older is what it shows. If the air were
+still, a mirror twice as wide would show details half as large. The air is not still, and so a star
+seems to dance — the warm and the cold layers bend its light a little to one side and then to the other.
 
-A camera can follow that dance. It takes a thousand pictures a second, measures where the star has gone, and moves a
-thin mirror back. What was a blur of 1″ becomes a point.
+A camera can follow that dance. It takes a thousand pictures a second, measures where the star has gone,
+and moves a thin mirror back. What was a blur of 1″ becomes a point.
 """,
         0.6,
         ("light", "star", "sky", "explain", "why"),
     ),
     Text(
         """ an object that gives its items one after the other. It has two methods: one that returns the object
-itself, and one that returns the next item or says that there is none. A loop calls the first method once and the second one until
-the end.
+itself, and one that returns the next item or says that there is none. A loop calls the first method
+once and the second one until the end.
 
 .. note::
 

@@ -28,6 +28,16 @@ from draftscope.engine.protocol import (
 _INT32 = range(-(2**31), 2**31)
 _INT64 = range(-(2**63), 2**63)
 
+_SAMPLING_LIMITS = {
+    "temperature": (0, 100),
+    "top_k": (0, 1 << 30),
+    "top_p": (0, 1),
+    "min_p": (0, 1),
+    "repeat_penalty": (0, 100),
+    "repeat_last_n": (0, 1 << 24),
+    "presence_penalty": (-100, 100),
+}
+
 
 def check_numbers(settings: Any) -> None:
     """Refuse whole numbers that no engine can hold.
@@ -76,8 +86,7 @@ def _check_task(task: SlotTask, model: ModelReport, busy: Collection[int]) -> No
 
 def _check_sampling(sampling: SamplingSettings, slot: int) -> None:
     check_numbers(sampling)
-    limits = {"temperature": (0, 100), "top_p": (0, 1), "min_p": (0, 1), "presence_penalty": (-100, 100)}
-    for name, (low, high) in limits.items():
+    for name, (low, high) in _SAMPLING_LIMITS.items():
         value = getattr(sampling, name)
         if not low <= value <= high:  # NaN is not
             what = f"The setting {name} of slot {slot} is {value}; it must be between {low} and {high}."
@@ -145,7 +154,7 @@ def _check_tokens(tokens: tuple[int, ...], slot: int, model: ModelReport) -> Non
         raise EngineError(ErrorCode.BAD_PROMPT, what, "Shorten it or load with a larger context.")
     for token in tokens:
         if not 0 <= token < model.n_vocab:
-            what = f"Token {token}, in the prompt of slot {slot}, is outside the vocabulary of {model.n_vocab}."
+            what = f"Token {token} in the prompt of slot {slot} is outside the vocabulary ({model.n_vocab})."
             raise EngineError(ErrorCode.BAD_PROMPT, what)
 
 
@@ -153,7 +162,7 @@ def _check_tokens(tokens: tuple[int, ...], slot: int, model: ModelReport) -> Non
 class Submission:
     """A Submit whose tasks the backend has, and what it had counted before them.
 
-    ``failure``: set when it could not be started as a whole; it is closed with that once the tasks that were have ended.
+    ``failure``: set when it could not be started as a whole; it is closed with that when the tasks that were have ended.
     """
 
     order: Order
