@@ -11,11 +11,12 @@ from pathlib import Path
 import gguf
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
 from draftscope.engine.errors import EngineError, ErrorCode
 from draftscope.engine.gguf import MAX_STRINGS, open_gguf
 from draftscope.engine.gguf_values import TENSOR_TYPES, GgufArray
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 _LONGEST_S = 1.0
 
@@ -75,7 +76,8 @@ def test_it_reads_what_another_writer_wrote(tmp_path: Path) -> None:
             "a.numbers": [3, 1, 4],
             "a.texts": ["", "ä", "z"],
         }
-        assert file.types["a.i8"] == "i8" and file.types["a.texts"] == "array"
+        assert file.types["a.i8"] == "i8"
+        assert file.types["a.texts"] == "array"
         assert [(t.name, t.shape, t.type_name, t.n_bytes) for t in file.tensors] == [
             ("first", (32, 3), "F32", 384),
             ("second.weight", (64, 2), "Q8_0", 136),
@@ -187,7 +189,8 @@ def test_control_characters_of_a_file_do_not_reach_the_message(tmp_path: Path) -
     key = b"\x1b[31mred" * 40
     path.write_bytes(_header(0, 2, _string(key) + _ONE, _string(key) + _ONE))
     message = _refusal(path).message
-    assert "\x1b" not in message and len(message) < 400
+    assert "\x1b" not in message
+    assert len(message) < 400
 
 
 def test_paths_that_are_no_files_are_refused_without_waiting(tmp_path: Path) -> None:
@@ -214,7 +217,7 @@ def test_no_permission_is_told_as_such(tmp_path: Path, monkeypatch: pytest.Monke
     def refuse(*_: object, **__: object) -> object:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("builtins.open", refuse)
+    monkeypatch.setattr(Path, "open", refuse)
     assert "may not be read" in _refusal(path).message
 
 
@@ -236,12 +239,14 @@ def test_changed_bytes_give_a_file_or_a_refusal(
     path = tmp_path / "changed.gguf"
     path.write_bytes(content if cut is None else content[: cut % len(content)])
     started = time.monotonic()
+    code = ErrorCode.BAD_FILE
     try:
         with open_gguf(path) as file:
-            for value in file.metadata.values():
-                if isinstance(value, GgufArray):
-                    assert len(list(value)) == len(value)
+            for item in file.metadata.values():
+                if isinstance(item, GgufArray):
+                    assert len(list(item)) == len(item)
             assert all(t.offset + t.n_bytes <= file.size_bytes for t in file.tensors)
     except EngineError as error:
-        assert error.code is ErrorCode.BAD_FILE
+        code = error.code
+    assert code is ErrorCode.BAD_FILE
     assert time.monotonic() - started < _LONGEST_S

@@ -13,10 +13,11 @@ from draftscope.base.paths import demo_model
 from draftscope.base.units import bytes_text
 from draftscope.cli.failure import ExitCode, UsageError
 from draftscope.cli.terminal import table
+from draftscope.engine.codec import as_plain
 from draftscope.engine.gguf_values import printable
 from draftscope.engine.model_file import ModelFile, inspect_model
 from draftscope.engine.model_memory import MemoryNeeds, SlotMemory
-from draftscope.engine.protocol import ContextSettings, as_plain
+from draftscope.engine.protocol import ContextSettings
 
 DEMO = "demo"
 """The word that stands for the bundled model."""

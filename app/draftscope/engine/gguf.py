@@ -99,12 +99,12 @@ def open_gguf(path: str | os.PathLike[str]) -> GgufFile:
 
 def _map(path: Path) -> mmap.mmap:
     try:
-        mode = os.stat(path).st_mode  # before opening: to open a pipe would wait for its other end
+        mode = path.stat().st_mode  # before opening: to open a pipe would wait for its other end
         if stat.S_ISDIR(mode):
             raise bad_file(path, "is a folder, not a file", "Name the .gguf file inside it.")
         if not stat.S_ISREG(mode):
             raise bad_file(path, "is not an ordinary file", "Copy the model into a file and open that.")
-        with open(path, "rb") as file:
+        with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             if size == 0:
                 raise bad_file(path, "is empty", CUT_HINT)

@@ -187,15 +187,11 @@ def _open_other_parts(file: GgufFile) -> list[GgufFile]:
         raise bad_file(file.path, what, "Give the parts their original names; the others are found by name.")
     if file.metadata.get("split.no") != 0 or int(match["number"]) != 1:
         raise bad_file(file.path, f"is a later part of a split model of {count} files", _OTHER_PARTS)
-    parts: list[GgufFile] = []
-    try:
-        for number in range(2, count + 1):
-            parts.append(_open_part(file, Path(f"{match['prefix']}-{number:05d}-of-{count:05d}.gguf"), number, count))
-    except BaseException:
-        for part in parts:
-            part.close()
-        raise
-    return parts
+    with ExitStack() as opened:
+        names = {number: f"{match['prefix']}-{number:05d}-of-{count:05d}.gguf" for number in range(2, count + 1)}
+        parts = [opened.enter_context(_open_part(file, Path(name), n, count)) for n, name in names.items()]
+        opened.pop_all()  # all are there: the caller closes them
+        return parts
 
 
 def _open_part(first: GgufFile, path: Path, number: int, count: int) -> GgufFile:

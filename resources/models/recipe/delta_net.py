@@ -9,18 +9,21 @@ from __future__ import annotations
 import math
 
 import torch
-import torch.nn.functional as F
 from config import Config
 from layers import RMSNorm, linear
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 
 def gdn_recurrent(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor) -> Tensor:
     """One token at a time, as ``ggml_gated_delta_net`` does it; the reference for the fast form.
 
     Args:
-        q, k, v: (B, H, T, d); q already scaled.
-        g, beta: (B, H, T); g is the logarithm of the decay.
+        q: (B, H, T, d), already scaled.
+        k: (B, H, T, d).
+        v: (B, H, T, d).
+        g: (B, H, T), the logarithm of the decay.
+        beta: (B, H, T).
 
     Returns:
         (B, H, T, d).

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from config import Config
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 
 class RMSNorm(nn.Module):

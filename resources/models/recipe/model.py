@@ -17,11 +17,11 @@ from __future__ import annotations
 import math
 
 import torch
-import torch.nn.functional as F
 from config import Config
 from delta_net import GatedDeltaNet
 from layers import FFN, FullAttention, RMSNorm, linear
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 
 class Block(nn.Module):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from model import TinyMTP
 from torch import Tensor
+from torch.nn import functional as F
 
 STEP_WEIGHTS = (1.0, 0.6, 0.4)
 """Weight of MTP steps 1, 2, 3."""
@@ -15,8 +15,10 @@ STEP_WEIGHTS = (1.0, 0.6, 0.4)
 
 @dataclass
 class Losses:
-    """Scalars: the trunk's cross-entropy, and per MTP step the loss against the text, the loss against the trunk's own
-    distribution, and the share of positions where both have the same favourite.
+    """Scalars: the trunk's cross-entropy, and three figures for each MTP step.
+
+    ``hard``: loss against the text. ``soft``: loss against the trunk's own distribution. ``agreement``: share of
+    positions where both have the same favourite.
     """
 
     trunk: Tensor

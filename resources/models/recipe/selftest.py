@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from config import Config
 from delta_net import gdn_chunked, gdn_recurrent
 from model import TinyMTP, count
+from torch.nn import functional as F
 
 
 def check_all() -> None:

@@ -156,7 +156,7 @@ class Trainer:
     def _say(self, text: str) -> None:
         if self.rank == 0:
             print(text, flush=True)
-            with open(self.a.out / "train.log", "a", encoding="utf-8") as log:
+            with (self.a.out / "train.log").open("a", encoding="utf-8") as log:
                 log.write(text + "\n")
 
 
