@@ -108,16 +108,10 @@ def _facts(
     mtp: MtpHead,
     obstacle: ErrorReport | None,
 ) -> ModelFile:
-    types = Counter[str]()
-    for tensor in tensors.values():
-        types[tensor.type_name] += tensor.n_bytes
-    tokens = model.metadata.get("tokenizer.ggml.tokens")
-    has_tokens = isinstance(tokens, GgufArray) and len(tokens) > 0
     tokenizer = model.text("tokenizer.ggml.model")
+    n_tokens = _n_tokens(model)
     embeddings = tensors.get("token_embd.weight")
-    n_vocab = (
-        len(tokens) if isinstance(tokens, GgufArray) else embeddings.shape[-1] if embeddings and embeddings.shape else 0
-    )
+    n_rows = embeddings.shape[-1] if embeddings and embeddings.shape else 0
     return ModelFile(
         path=parts[0].path,
         n_parts=len(parts),
@@ -128,13 +122,13 @@ def _facts(
         licence=model.text("general.license"),
         n_params=sum(tensor.n_elements for tensor in tensors.values()),
         n_tensors=len(tensors),
-        types=tuple(types.most_common()),
+        types=_bytes_by_type(tensors),
         n_layer=model.n_layer,
         n_embd=model.n_embd,
-        n_vocab=n_vocab,
+        n_vocab=n_tokens or n_rows,
         n_ctx_train=model.number("context_length"),
         is_recurrent=architectures.has_recurrent_state(model.architecture),
-        has_tokenizer=has_tokens and tokenizer not in ("", "none", "no_vocab"),
+        has_tokenizer=n_tokens > 0 and tokenizer not in ("", "none", "no_vocab"),
         tokenizer=tokenizer,
         chat_template=model.text("tokenizer.chat_template"),
         mtp=mtp,
@@ -143,6 +137,18 @@ def _facts(
         metadata=MappingProxyType({key: _short(value) for key, value in model.metadata.items()}),
         obstacle=obstacle,
     )
+
+
+def _n_tokens(model: Hyperparameters) -> int:
+    tokens = model.metadata.get("tokenizer.ggml.tokens")
+    return len(tokens) if isinstance(tokens, GgufArray) else 0
+
+
+def _bytes_by_type(tensors: Mapping[str, TensorInfo]) -> tuple[tuple[str, int], ...]:
+    types = Counter[str]()
+    for tensor in tensors.values():
+        types[tensor.type_name] += tensor.n_bytes
+    return tuple(types.most_common())
 
 
 def _short(value: int | float | bool | str | GgufArray) -> int | float | bool | str:

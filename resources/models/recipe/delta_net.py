@@ -12,7 +12,7 @@ import torch
 from config import Config
 from layers import RMSNorm, linear
 from torch import Tensor, nn
-from torch.nn import functional as F
+from torch.nn import functional
 
 
 def gdn_recurrent(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor) -> Tensor:
@@ -44,8 +44,8 @@ def gdn_chunked(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, chunk:
     n_batch, n_head, n_tokens, width = v.shape
     pad = -n_tokens % chunk
     if pad:
-        q, k, v = (F.pad(x, (0, 0, 0, pad)) for x in (q, k, v))
-        g, beta = (F.pad(x, (0, pad)) for x in (g, beta))
+        q, k, v = (functional.pad(x, (0, 0, 0, pad)) for x in (q, k, v))
+        g, beta = (functional.pad(x, (0, pad)) for x in (g, beta))
     n = (n_tokens + pad) // chunk
     q, k, v = (x.reshape(n_batch, n_head, n, chunk, width) for x in (q, k, v))
     total = g.reshape(n_batch, n_head, n, chunk).cumsum(-1)  # log decay since the chunk's start
@@ -96,11 +96,11 @@ class GatedDeltaNet(nn.Module):
         c, (n_batch, n_tokens, _) = self.c, x.shape
         q, k, v = self._convolved(x)
         beta = torch.sigmoid(self.beta(x).float()).transpose(1, 2)
-        g = (-self.A_log.exp() * F.softplus(self.alpha(x).float() + self.dt_bias)).transpose(1, 2)
+        g = (-self.A_log.exp() * functional.softplus(self.alpha(x).float() + self.dt_bias)).transpose(1, 2)
         with torch.autocast("cpu", enabled=False):
             o = (gdn_recurrent if self.is_stepwise else gdn_chunked)(q, k, v, g, beta)
         o = self.norm(o.transpose(1, 2))  # (B, T, H, d)
-        o = o * F.silu(self.gate(x).float()).view(n_batch, n_tokens, c.n_v_heads, c.d_state)
+        o = o * functional.silu(self.gate(x).float()).view(n_batch, n_tokens, c.n_v_heads, c.d_state)
         out: Tensor = self.out(o.reshape(n_batch, n_tokens, c.value_dim))
         return out
 
@@ -108,8 +108,10 @@ class GatedDeltaNet(nn.Module):
         """q, k, v (B, H, T, d) after the convolution; q and k of length 1, q scaled, all for the value heads."""
         c, (n_batch, n_tokens, _) = self.c, x.shape
         # A causal depthwise convolution as a sum of shifted products: on a CPU faster than conv1d with groups.
-        padded = F.pad(self.qkv(x).float(), (0, 0, c.d_conv - 1, 0))
-        u = F.silu(torch.stack([padded[:, i : i + n_tokens] * self.conv[:, i] for i in range(c.d_conv)]).sum(0))
+        padded = functional.pad(self.qkv(x).float(), (0, 0, c.d_conv - 1, 0))
+        u = functional.silu(
+            torch.stack([padded[:, i : i + n_tokens] * self.conv[:, i] for i in range(c.d_conv)]).sum(0)
+        )
         q, k, v = torch.split(u, [c.key_dim, c.key_dim, c.value_dim], -1)
         q = q.view(n_batch, n_tokens, c.n_k_heads, c.d_state).transpose(1, 2)
         k = k.view(n_batch, n_tokens, c.n_k_heads, c.d_state).transpose(1, 2)

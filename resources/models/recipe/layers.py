@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from config import Config
 from torch import Tensor, nn
-from torch.nn import functional as F
+from torch.nn import functional
 
 
 class RMSNorm(nn.Module):
@@ -18,7 +18,7 @@ class RMSNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Norm of the last axis, in float32."""
-        return F.rms_norm(x.float(), (x.shape[-1],), self.weight, self.eps)
+        return functional.rms_norm(x.float(), (x.shape[-1],), self.weight, self.eps)
 
 
 def linear(n_in: int, n_out: int) -> nn.Linear:
@@ -75,7 +75,7 @@ class FullAttention(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Causal attention. (B, T, n_embd) -> the same."""
         q, k, v, gate = self.project(x)
-        return self.finish(F.scaled_dot_product_attention(q, k, v, is_causal=True), gate)
+        return self.finish(functional.scaled_dot_product_attention(q, k, v, is_causal=True), gate)
 
 
 class FFN(nn.Module):
@@ -88,5 +88,5 @@ class FFN(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, T, n_embd) -> the same."""
-        out: Tensor = self.down(F.silu(self.gate(x)) * self.up(x))
+        out: Tensor = self.down(functional.silu(self.gate(x)) * self.up(x))
         return out

@@ -21,7 +21,7 @@ from config import Config
 from delta_net import GatedDeltaNet
 from layers import FFN, FullAttention, RMSNorm, linear
 from torch import Tensor, nn
-from torch.nn import functional as F
+from torch.nn import functional
 
 
 class Block(nn.Module):
@@ -73,13 +73,13 @@ class MTP(nn.Module):
         keys: list[Tensor] = []
         values: list[Tensor] = []
         for step in range(1, steps + 1):
-            before = F.pad(h, (0, 0, 1, 0))[:, :-1]  # the row of position -1 is zeros
+            before = functional.pad(h, (0, 0, 1, 0))[:, :-1]  # the row of position -1 is zeros
             x = self.eh_proj(torch.cat([self.enorm(emb), self.hnorm(before)], -1))
             q, k, v, gate = attention.project(block.attn_norm(x))
             keys.append(k)
             values.append(v)
             if step == 1:
-                o = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+                o = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
             else:
                 o = unrolled_attention(q, keys, values)
             x = x + attention.finish(o, gate)
@@ -96,7 +96,7 @@ def unrolled_attention(q: Tensor, keys: list[Tensor], values: list[Tensor]) -> T
     shifted = []
     for j in range(2, step + 1):
         n = step - j  # the key of step j sits n positions back
-        kj, vj = (F.pad(t, (0, 0, n, 0))[:, :, :n_tokens] for t in (keys[j - 1], values[j - 1]))
+        kj, vj = (functional.pad(t, (0, 0, n, 0))[:, :, :n_tokens] for t in (keys[j - 1], values[j - 1]))
         scores.append((q * kj).sum(-1, keepdim=True) * scale)
         shifted.append(vj)
     weights = torch.cat(scores, -1).softmax(-1)
@@ -137,7 +137,7 @@ class TinyMTP(nn.Module):
 
     def head(self, h: Tensor) -> Tensor:
         """Logits (B, T, n_vocab) of hidden rows."""
-        return F.linear(h, self.embd.weight)
+        return functional.linear(h, self.embd.weight)
 
     def forward(self, ids: Tensor) -> Tensor:
         """The trunk's logits (B, T, n_vocab)."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from model import TinyMTP
 from torch import Tensor
-from torch.nn import functional as F
+from torch.nn import functional
 
 STEP_WEIGHTS = (1.0, 0.6, 0.4)
 """Weight of MTP steps 1, 2, 3."""
@@ -47,7 +47,7 @@ def losses(model: TinyMTP, ids: Tensor, steps: int, stride: int) -> Losses:
         h, emb = model.trunk(x)
         logits = model.head(h).float()
         outs = model.mtp(h, emb, steps)
-    result = Losses(F.cross_entropy(logits.flatten(0, 1), y.flatten()), [], [], [])
+    result = Losses(functional.cross_entropy(logits.flatten(0, 1), y.flatten()), [], [], [])
     for step, out in enumerate(outs):
         places = slice(steps + step % stride, None, stride)
         with torch.autocast("cpu", dtype=torch.bfloat16):

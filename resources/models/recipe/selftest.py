@@ -6,7 +6,7 @@ import torch
 from config import Config
 from delta_net import gdn_chunked, gdn_recurrent
 from model import TinyMTP, count
-from torch.nn import functional as F
+from torch.nn import functional
 
 
 def check_all() -> None:
@@ -25,7 +25,7 @@ def _check_delta_rule() -> None:
     """Chunked equals stepwise, values and gradients, in float64."""
     n_batch, n_head, n_tokens, width = 2, 3, 77, 16
     q, k, v = (torch.randn(n_batch, n_head, n_tokens, width, dtype=torch.double) for _ in range(3))
-    k = F.normalize(k, dim=-1)
+    k = functional.normalize(k, dim=-1)
     g, beta = (torch.rand(n_batch, n_head, n_tokens, dtype=torch.double) for _ in range(2))
     inputs = (q, k, v, -g, beta)
     for x in inputs:
@@ -62,7 +62,7 @@ def _check_unrolled_mtp(model: TinyMTP, ids: torch.Tensor) -> None:
     outs = model.mtp(h, emb, 3)
     p = 33  # step 1 at p, then p + 1 and p + 2
     rows = torch.cat([torch.zeros_like(h[:, :1]), h[:, :p], outs[0][:, p : p + 1], outs[1][:, p + 1 : p + 2]], 1)
-    replayed = model.mtp(F.pad(rows[:, 1:], (0, 0, 0, 1)), emb[:, : p + 3], 1)[0]
+    replayed = model.mtp(functional.pad(rows[:, 1:], (0, 0, 0, 1)), emb[:, : p + 3], 1)[0]
     for step in (1, 2):
         difference = (replayed[:, p + step] - outs[step][:, p + step]).abs().max().item()
         print(f"MTP step {step + 1}, unrolled against replayed: {difference:.1e}")
