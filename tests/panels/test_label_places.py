@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,7 +31,7 @@ def test_labels_at_the_edge_stay_inside() -> None:
 def test_labels_never_overlap_and_never_leave(wanted: list[float]) -> None:
     places = spread(wanted, 12, 0, 100)
     ordered = sorted(places)
-    assert all(b - a >= 12 - 1e-6 for a, b in zip(ordered, ordered[1:], strict=False))
+    assert all(b - a >= 12 - 1e-6 for a, b in itertools.pairwise(ordered))
     assert min(places) >= -1e-6
     assert max(places) <= 100 + 1e-6
 

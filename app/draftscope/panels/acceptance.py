@@ -16,6 +16,7 @@ from draftscope.panels.plot import Axis, EndLabel, Plot
 from draftscope.panels.position_bars import SCALE_WIDTH, PositionBar, PositionBars
 from draftscope.panels.round_step import step_round
 from draftscope.session.session import Session
+from draftscope.session.state import SessionState
 from draftscope.trace.acceptance import SlotAcceptance
 
 WINDOWS = (8, 32, 128)
@@ -39,6 +40,7 @@ class AcceptancePanel(Panel):
 
     id: ClassVar[str] = "acceptance"
     title: ClassVar[str] = "Acceptance"
+    news_per_s: ClassVar[float] = 5.0
 
     def __init__(self, session: Session, theme: Theme) -> None:
         super().__init__(session, theme)
@@ -52,7 +54,7 @@ class AcceptancePanel(Panel):
         self._captions: list[QLabel] = []
         self._build()
         self._apply_theme()
-        session.records_appended.connect(self.mark_stale)
+        session.records_appended.connect(self.mark_news)
         session.run_started.connect(self._on_run_started)
         session.run_finished.connect(self.mark_stale)
         session.view.selected_round_changed.connect(self.mark_stale)
@@ -107,7 +109,8 @@ class AcceptancePanel(Panel):
 
     def _why_empty(self) -> tuple[str, str] | None:
         model = self.session.model
-        if model is not None and not model.speculation.is_active:
+        is_loading = self.session.state is SessionState.LOADING
+        if model is not None and not is_loading and not model.speculation.is_active:
             return "Nothing is drafted", model.speculation.reason
         reason = why_no_run(self.session, "which drafts are accepted")
         if reason is not None:

@@ -17,15 +17,19 @@ GAP = 14
 
 
 class Figure(NamedTuple):
-    """A figure: its value with unit, what it counts, and how it is defined (for the tooltip)."""
+    """A figure: its value with unit, what it counts (and in short), and how it is defined (for the tooltip)."""
 
     value: str
     label: str
+    short_label: str
     definition: str
 
 
 class CardHeader(QWidget):
-    """One row, or two when the card is too narrow for state and figures side by side."""
+    """One row, or two when the card is too narrow for state and figures side by side.
+
+    Where even the second row is too short for the figures' labels, they are shortened.
+    """
 
     def __init__(self, slot: int, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -106,13 +110,15 @@ class CardHeader(QWidget):
     def _draw_figures(self, painter: QPainter, x: float, is_wide: bool) -> None:
         self._places = []
         row = 0 if is_wide else 1
+        is_short = not is_wide and self._figures_width() + 2 * MARGIN > self.width()
         for figure in self._figures:
             start = x
             x = self._draw(painter, x, row, figure.value, is_bold=True)
-            if figure.label:
-                x = self._draw(painter, x + 4, row, figure.label, is_bold=False)
+            label = figure.short_label if is_short else figure.label
+            if label:
+                x = self._draw(painter, x + 4, row, label, is_bold=False)
             self._places.append((QRectF(start, row * self._row, x - start, self._row), figure.definition))
-            x += GAP
+            x += GAP if not is_short else GAP * 0.6
 
     def _draw(self, painter: QPainter, x: float, row: int, text: str, *, is_bold: bool) -> float:
         font = self._bold if is_bold else self._plain

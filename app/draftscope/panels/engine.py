@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import ClassVar
 
 from PySide6.QtCore import QTimer
@@ -23,9 +22,6 @@ from draftscope.panels.run_counters import RunCounters
 from draftscope.session.session import Session
 from draftscope.session.state import SessionState
 
-READ_INTERVAL_S = 0.25
-"""Figures that change all the time are written anew this often: faster, nobody can read them."""
-
 PANEL_TITLES = {
     "output": "output",
     "acceptance": "acceptance",
@@ -40,13 +36,13 @@ class EnginePanel(Panel):
 
     id: ClassVar[str] = "engine"
     title: ClassVar[str] = "Engine"
+    news_per_s: ClassVar[float] = 4.0
 
     def __init__(self, session: Session, theme: Theme) -> None:
         super().__init__(session, theme)
         self.facts = FactList(theme)
         self.facts.setAccessibleName("Facts about the engine")
         self._counters = RunCounters()
-        self._next_read_s = 0.0
         # Rates over the last second fall to 0 though nothing happens any more: look once more then.
         self._later = QTimer(self)
         self._later.setSingleShot(True)
@@ -55,14 +51,10 @@ class EnginePanel(Panel):
         layout = QVBoxLayout(self.body)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self.facts)
-        session.records_appended.connect(self._on_records_appended)
+        session.records_appended.connect(self.mark_news)
         session.run_started.connect(self.mark_stale)
         session.run_finished.connect(self.mark_stale)
         self._apply_theme()
-
-    def _on_records_appended(self) -> None:
-        if time.monotonic() >= self._next_read_s:
-            self.mark_stale()
 
     def _why_empty(self) -> tuple[str, str] | None:
         if self.session.model is None and self.session.death is None:
@@ -72,13 +64,12 @@ class EnginePanel(Panel):
         return None
 
     def _refresh_body(self) -> None:
-        self._next_read_s = time.monotonic() + READ_INTERVAL_S
         self.facts.show_sections(self._sections())
         if self.session.meter.records_per_s > 0:
             self._later.start()
         model = self.session.model
         if self.session.death is not None:
-            self.set_headline("stopped")
+            self.set_headline("stopped" if self.session.state is SessionState.ENGINE_DIED else "started again")
         elif model is not None:
             self.set_headline(model.way_back.granted if model.speculation.is_active else "no speculation")
 
@@ -86,7 +77,7 @@ class EnginePanel(Panel):
         session = self.session
         sections = []
         if session.death is not None:
-            sections.append(death_section(session.death))
+            sections.append(death_section(session.death, is_back=session.state is not SessionState.ENGINE_DIED))
         if session.model is not None:
             sections.append(context_section(session.model))
             sections.append(speculation_section(session.model))

@@ -23,13 +23,13 @@ _MECHANISMS = {
 }
 
 
-def death_section(death: EngineDied) -> Section:
-    """How the engine process ended."""
+def death_section(death: EngineDied, *, is_back: bool) -> Section:
+    """How the engine process ended; ``is_back``: another one has taken its place."""
     report = describe_death(death)
     facts = [Fact("What happened", report.message, tone="bad"), Fact("What is left", report.hint)]
     if death.log_tail:
         facts.append(Fact("Last log lines", "\n".join(death.log_tail[-N_TAIL_LINES:])))
-    return Section("The engine has stopped", tuple(facts))
+    return Section("The engine ended and was started again" if is_back else "The engine has stopped", tuple(facts))
 
 
 def model_section(model: ModelReport) -> Section:

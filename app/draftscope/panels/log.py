@@ -33,6 +33,7 @@ class LogPanel(Panel):
 
     id: ClassVar[str] = "log"
     title: ClassVar[str] = "Log"
+    news_per_s: ClassVar[float] = 10.0
 
     def __init__(self, session: Session, theme: Theme) -> None:
         super().__init__(session, theme)
@@ -48,7 +49,7 @@ class LogPanel(Panel):
         self._n_taken = 0
         self._build()
         self._apply_theme()
-        session.log_appended.connect(self.mark_stale)
+        session.log_appended.connect(self.mark_news)
 
     def _build(self) -> None:
         self._build_controls()

@@ -51,7 +51,7 @@ class OutputPanel(Panel):
         self._rejected = QCheckBox("Show rejected")
         self._build()
         self._apply_theme()
-        session.records_appended.connect(self.mark_stale)
+        session.records_appended.connect(self.mark_news)
         session.run_started.connect(self._on_run_started)
         session.run_finished.connect(self.mark_stale)
         session.view.selected_round_changed.connect(self._on_round_selected)
@@ -88,7 +88,7 @@ class OutputPanel(Panel):
             self._on_run_started()
         self._make_cards()
         self._take_tokens()
-        words = slot_words(self.session.trace)
+        words = slot_words(self.session.trace, is_running=self.session.is_running)
         for slot, card in self.cards.items():
             card.header.show_figures(words.get(slot, "waiting"), _figures(self.session.acceptance.slot(slot)))
         total = self.session.acceptance.total()
@@ -193,8 +193,8 @@ def prompt_text(task: SlotTask) -> str:
 def _figures(acceptance: SlotAcceptance) -> tuple[Figure, ...]:
     figures = []
     if acceptance.draft_n > 0:
-        figures.append(Figure(f"{units.figure(acceptance.rate * 100)} %", "accepted", ACCEPTED_MEANS))
-        figures.append(Figure(units.figure(acceptance.mean_accepted_length), "per round", PER_ROUND_MEANS))
+        figures.append(Figure(f"{units.figure(acceptance.rate * 100)} %", "accepted", "", ACCEPTED_MEANS))
+        figures.append(Figure(units.figure(acceptance.mean_accepted_length), "per round", "a round", PER_ROUND_MEANS))
     if not math.isnan(acceptance.tokens_per_second):
-        figures.append(Figure(units.figure(acceptance.tokens_per_second), "tok/s", SPEED_MEANS))
+        figures.append(Figure(units.figure(acceptance.tokens_per_second), "tok/s", "tok/s", SPEED_MEANS))
     return tuple(figures)

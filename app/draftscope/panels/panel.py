@@ -27,6 +27,9 @@ class Panel(QWidget):
     title: ClassVar[str]
     surface: ClassVar[str] = "panel"
     """Name of the theme's surface that the panel lies on."""
+    news_per_s: ClassVar[float] = 20.0
+    """How often news of the run is drawn at most: not faster than it can be read, since the engine needs the machine.
+    What the user does is drawn in the next frame."""
 
     headline_changed = Signal(str)
     """The figure that the dock shows beside the panel's title; '' for none."""
@@ -37,6 +40,8 @@ class Panel(QWidget):
         self.theme = theme
         self.headline = ""
         self._is_stale = True
+        self._has_news = False
+        self._next_news_s = 0.0
         self.setObjectName(f"panel_{self.id}")
         self.setAccessibleName(self.title)
         self.paint_clock = PaintClock()
@@ -54,11 +59,15 @@ class Panel(QWidget):
     @property
     def is_stale(self) -> bool:
         """Whether something that the panel shows has changed since it was last refreshed."""
-        return self._is_stale
+        return self._is_stale or (self._has_news and time.monotonic() >= self._next_news_s)
 
     def mark_stale(self, *_: object) -> None:
         """Note that something changed; the next tick of the clock draws it if the panel can be seen."""
         self._is_stale = True
+
+    def mark_news(self) -> None:
+        """Note that the run went on; a tick draws it when it is time again (``news_per_s``)."""
+        self._has_news = True
 
     def refresh(self) -> None:
         """Bring the panel up to date. Cheap when little has changed.
@@ -66,7 +75,8 @@ class Panel(QWidget):
         The time taken goes into the session's meter, with that of the paintings since the last refresh.
         """
         started = time.perf_counter_ns()
-        self._is_stale = False
+        self._is_stale = self._has_news = False
+        self._next_news_s = time.monotonic() + 1 / self.news_per_s
         reason = self._why_empty()
         if reason is not None:
             self.empty.explain(*reason)

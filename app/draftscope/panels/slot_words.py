@@ -29,10 +29,15 @@ def state_word(state: SlotState, reason: StopReason) -> str:
     return _STATES[state]
 
 
-def slot_words(store: TraceStore) -> dict[int, str]:
-    """The present state of every slot that the store has records of, in words."""
+def slot_words(store: TraceStore, *, is_running: bool) -> dict[int, str]:
+    """The state of every slot that the store has records of, in words.
+
+    A slot whose end was never recorded, though nothing runs any more, was cut off: its engine ended under it.
+    """
     records = store.kind(Kind.SLOT)
     words: dict[int, str] = {}
     for record in records:
-        words[int(record["slot"])] = state_word(SlotState(int(record["code"])), StopReason(int(record["n"])))
+        state, reason = SlotState(int(record["code"])), StopReason(int(record["n"]))
+        is_cut_off = not is_running and state in (SlotState.PROMPT, SlotState.GENERATING)
+        words[int(record["slot"])] = "cut off" if is_cut_off else state_word(state, reason)
     return words

@@ -22,6 +22,7 @@ def phase_row(spans: Records, t0_ns: int, t1_ns: int, n_pixels: int) -> tuple[ND
     Args:
         spans: SPAN records of one lane, in any order; those outside [t0_ns, t1_ns) are ignored.
         t0_ns, t1_ns: time at the left edge of the first and the right edge of the last pixel, t1_ns > t0_ns.
+
     Returns:
         ``phase`` int8 (n_pixels,), ``NOTHING`` where no span is; ``cover`` float32 (n_pixels,) in [0, 1], the share of
         the pixel's time that spans take.

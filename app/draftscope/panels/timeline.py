@@ -26,6 +26,7 @@ class TimelinePanel(Panel):
 
     id: ClassVar[str] = "timeline"
     title: ClassVar[str] = "Timeline"
+    news_per_s: ClassVar[float] = 15.0
 
     def __init__(self, session: Session, theme: Theme) -> None:
         super().__init__(session, theme)
@@ -72,7 +73,7 @@ class TimelinePanel(Panel):
 
     def _connect(self) -> None:
         session, view = self.session, self.session.view
-        session.records_appended.connect(self.mark_stale)
+        session.records_appended.connect(self.mark_news)
         session.run_started.connect(self._on_run_started)
         session.run_finished.connect(self._on_run_finished)
         view.selected_round_changed.connect(self._on_round_selected)

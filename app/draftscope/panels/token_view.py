@@ -199,7 +199,11 @@ class TokenView(QAbstractScrollArea):
         token = self.token_at(event.position().toPoint())
         if event.button() == Qt.MouseButton.LeftButton and token is not None:
             self.round_clicked.emit(self.flow.rounds[token])
-        super().mousePressEvent(event)
+        event.accept()
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:  # noqa: N802
+        """Nothing more happens when the button is let go."""
+        event.accept()
 
     def viewportEvent(self, event: QEvent) -> bool:  # noqa: N802
         """Show what is known of the token under the pointer."""
