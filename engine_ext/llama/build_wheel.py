@@ -130,7 +130,7 @@ def build(patched: bool = True) -> Path:
         if found := sorted(target.glob("*.whl")):
             return found[0]
         kind = "patched" if patched else "stock"
-        print(f"Building the {kind} llama-cpp-python {VERSION} (once, 6 to 15 minutes) ...", file=sys.stderr, flush=True)
+        print(f"Building the {kind} llama-cpp-python {VERSION} (once, 6 to 15 minutes) ...", file=sys.stderr)
         started = time.monotonic()
         source = unpack(fetch_sdist(root), root / "source", patched)
         staging = root / "staging"

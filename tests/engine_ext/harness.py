@@ -55,7 +55,9 @@ class Run:
 
     def drafts(self, slot: int) -> list[tuple[int, int, int]]:
         """(position, draft position, token) of every drafted token of a slot, accepted or not, in order."""
-        rows = self.records[(self.records["kind"] == Kind.TOKEN) & (self.records["slot"] == slot) & (self.records["n"] > 0)]
+        rows = self.records[
+            (self.records["kind"] == Kind.TOKEN) & (self.records["slot"] == slot) & (self.records["n"] > 0)
+        ]
         return [(int(row["position"]), int(row["n"]), int(row["token"])) for row in rows]
 
 
@@ -73,7 +75,9 @@ class Bench:
 
     def submit(self, task: SlotTask, prompt: PromptLike) -> None:
         """Queue a task; text is tokenized as the worker does."""
-        tokens = self.backend.tokenize(prompt, parse_special=True, add_special=True) if isinstance(prompt, str) else prompt
+        tokens = (
+            self.backend.tokenize(prompt, parse_special=True, add_special=True) if isinstance(prompt, str) else prompt
+        )
         self.backend.submit(task, tokens)
 
     def finish(self) -> list[SlotResult]:

@@ -25,7 +25,9 @@ def test_that_one_copy_of_libllama_is_mapped() -> None:
 
 
 def test_that_records_have_the_layout_of_the_column_table() -> None:
-    assert _core.record_layout() == {name: events.RECORD_DTYPE.fields[name][1] for name in events.RECORD_DTYPE.names or ()}
+    assert _core.record_layout() == {
+        name: events.RECORD_DTYPE.fields[name][1] for name in events.RECORD_DTYPE.names or ()
+    }
     assert events.RECORD_DTYPE.itemsize == 64
 
 
@@ -66,28 +68,40 @@ def test_that_mtp_turned_off_says_so(demo_model: Path) -> None:
 STOCK_RUN = """
 import dataclasses, json, sys
 from pathlib import Path
-from tests.engine_ext.harness import run, token_prompts
+from draftscope.engine.native import engine_facts
 from draftscope.engine.protocol import ContextSettings
-done = run(Path(sys.argv[1]), token_prompts(4), ContextSettings(n_threads=1, use_mtp=sys.argv[2] == "mtp"), max_tokens=96)
-print(json.dumps({"tokens": done.tokens, "report": dataclasses.asdict(done.report), "saves": done.checkpoints.n_saves,
-                  "accepted": sum(result.draft_n_accepted for result in done.results)}))
+from tests.engine_ext.harness import run, token_prompts
+done = run(Path(sys.argv[1]), token_prompts(4), ContextSettings(n_threads=1), max_tokens=96)
+maps = Path("/proc/self/maps").read_text().splitlines()
+print(json.dumps({
+    "tokens": done.tokens,
+    "report": dataclasses.asdict(done.report),
+    "saves": done.checkpoints.n_saves,
+    "accepted": sum(result.draft_n_accepted for result in done.results),
+    "libraries": sorted({line.split()[-1] for line in maps if "/libllama.so" in line}),
+}))
 """
 
 
-def run_on_stock_package(model: Path, what: str) -> dict[str, object]:
+def run_on_stock_package(model: Path) -> dict[str, object]:
     site = os.environ.get("DRAFTSCOPE_STOCK_SITE")
     if not site:
-        pytest.fail("DRAFTSCOPE_STOCK_SITE is not set: run the tests through 'make test', which builds the stock package.")
+        pytest.fail(
+            "DRAFTSCOPE_STOCK_SITE is not set: run the tests through 'make test', which builds the stock package."
+        )
     environment = os.environ | {"PYTHONPATH": os.pathsep.join((site, str(ROOT)))}
-    command = [sys.executable, "-c", STOCK_RUN, str(model), what]
+    command = [sys.executable, "-c", STOCK_RUN, str(model)]
     done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     outcome: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
+    assert outcome["libraries"] == [str(Path(site) / "llama_cpp" / "lib" / "libllama.so")]
     return outcome
 
 
-def test_that_the_stock_package_falls_to_host_checkpoints_for_qwen3next_with_the_same_text(random_qwen3next: Path) -> None:
-    drafted = run_on_stock_package(random_qwen3next, "mtp")
+def test_that_the_stock_package_falls_to_host_checkpoints_for_qwen3next_with_the_same_text(
+    random_qwen3next: Path,
+) -> None:
+    drafted = run_on_stock_package(random_qwen3next)
     report = drafted["report"]
     assert isinstance(report, dict)
     assert not report["is_patched"]

@@ -15,7 +15,9 @@ from tests.engine_ext.harness import Bench, run
 
 def test_that_a_context_larger_than_memory_is_refused_with_both_figures(demo_model: Path) -> None:
     bench = Bench()
-    with pytest.raises(EngineError, match=r"64 slots would take [\d.]+ GiB, and [\d.]+ GiB of memory are free") as refused:
+    with pytest.raises(
+        EngineError, match=r"64 slots would take [\d.]+ GiB, and [\d.]+ GiB of memory are free"
+    ) as refused:
         bench.load(demo_model, ContextSettings(n_slots=64, n_ctx=1 << 24))
     assert refused.value.code is ErrorCode.OUT_OF_MEMORY
 

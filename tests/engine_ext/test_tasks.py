@@ -22,7 +22,9 @@ from tests.engine_ext.harness import GREEDY, TEXTS, Bench, open_bench, run, toke
 
 
 def task(slot: int = 0, **changes: object) -> SlotTask:
-    return SlotTask(**({"slot": slot, "prompt": Prompt(), "sampling": GREEDY, "max_tokens": 32, "ignore_eos": True} | changes))  # type: ignore[arg-type]
+    return SlotTask(
+        **({"slot": slot, "prompt": Prompt(), "sampling": GREEDY, "max_tokens": 32, "ignore_eos": True} | changes)
+    )  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("max_tokens", [1, 2, 3, 4, 5, 17])
@@ -65,7 +67,7 @@ def test_that_a_long_prompt_is_prefilled_in_chunks_with_the_same_text(demo_model
 
 
 def test_that_a_second_request_drafts_like_the_first(demo_model: Path) -> None:
-    # The pending hidden row of one request must not reach the next: the same prompt drafts alike, whatever came between.
+    # The pending hidden row of one request must not reach the next: whatever came between, a prompt drafts alike.
     with open_bench(demo_model, ContextSettings(n_slots=1, n_threads=1)) as bench:
         outcomes = []
         for prompt in (TEXTS[1], TEXTS[2], TEXTS[1]):
@@ -115,7 +117,9 @@ def test_that_a_bad_task_is_refused_with_a_sentence_and_nothing_starts(
         ContextSettings(checkpoint=CheckpointMode.DEVICE),
     ],
 )
-def test_that_settings_out_of_range_are_refused_and_the_next_load_works(demo_model: Path, context: ContextSettings) -> None:
+def test_that_settings_out_of_range_are_refused_and_the_next_load_works(
+    demo_model: Path, context: ContextSettings
+) -> None:
     bench = Bench()
     with pytest.raises(EngineError) as refused:
         bench.load(demo_model, context)
@@ -152,7 +156,9 @@ def test_that_a_busy_slot_refuses_a_second_task(demo_model: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [CheckpointMode.AUTO, CheckpointMode.HOST])
-def test_that_cancels_at_random_moments_leave_every_slot_able_to_draft_and_be_right(demo_model: Path, mode: CheckpointMode) -> None:
+def test_that_cancels_at_random_moments_leave_every_slot_able_to_draft_and_be_right(
+    demo_model: Path, mode: CheckpointMode
+) -> None:
     chance = random.Random(7)
     expected = run(demo_model, TEXTS, ContextSettings(checkpoint=mode, n_threads=1), max_tokens=16)
     with open_bench(demo_model, ContextSettings(n_slots=4, checkpoint=mode, n_threads=1)) as bench:

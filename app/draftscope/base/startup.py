@@ -22,6 +22,8 @@ SYSTEM_LIBRARIES = {
 }
 """Shared libraries that Qt loads, and the Debian package that has each."""
 
+_INSTALL_PYSIDE = "pip install 'PySide6-Essentials>=6.8,<6.12'"
+
 
 def _can_load(library: str) -> bool:
     try:
@@ -44,8 +46,8 @@ def missing_system_libraries(libraries: Mapping[str, str] = SYSTEM_LIBRARIES) ->
     if not packages:
         return ()
     names = ", ".join(library for library, package in libraries.items() if package in packages)
-    command = f"apt-get install {' '.join(packages)}"
-    return (f"The window needs system libraries that are not installed: {names}. On Debian: sudo {command}",)
+    command = f"sudo apt-get install {' '.join(packages)}"
+    return (f"The window needs system libraries that are not installed: {names}. On Debian: {command}",)
 
 
 def _version_of(package: str) -> str | None:
@@ -64,21 +66,22 @@ def check_python_and_pyside(python: tuple[int, int] | None = None, pyside: str |
     python = python or sys.version_info[:2]
     version = pyside or _version_of("PySide6-Essentials") or _version_of("PySide6")
     if version is None:
-        return "PySide6 is not installed, so there is no window. Install it: pip install 'PySide6-Essentials>=6.8,<6.12'"
+        return f"PySide6 is not installed, so there is no window. Install it: {_INSTALL_PYSIDE}"
     numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
     if numbers >= (6, 12) and python < (3, 12):
         return (
             f"PySide6 {version} crashes Python {python[0]}.{python[1]} within seconds of live plotting. "
-            "Install an older one: pip install 'PySide6-Essentials>=6.8,<6.12'"
+            f"Install an older one: {_INSTALL_PYSIDE}"
         )
     if numbers < (6, 8):
-        return f"PySide6 {version} is too old. Install a newer one: pip install 'PySide6-Essentials>=6.8,<6.12'"
+        return f"PySide6 {version} is too old. Install a newer one: {_INSTALL_PYSIDE}"
     return None
 
 
 def missing_display(environment: Mapping[str, str] | None = None) -> str | None:
     """A sentence when there is no screen to open a window on, else None."""
     environment = os.environ if environment is None else environment
-    if sys.platform != "linux" or any(environment.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM")):
+    names = ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM")
+    if sys.platform != "linux" or any(environment.get(name) for name in names):
         return None
     return "There is no display (neither DISPLAY nor WAYLAND_DISPLAY is set), so no window can be opened."

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from draftscope.cli.failure import InputError
-from draftscope.engine.protocol import ChatMessage, Prompt, ProtocolError, SamplingSettings, as_plain, build
+from draftscope.engine.codec import ProtocolError, as_plain, build
+from draftscope.engine.protocol import ChatMessage, Prompt, SamplingSettings
 
 _CONTENT_KEYS = ("text", "prompt", "messages", "tokens")
 _EXAMPLE = 'Write one a line, such as {"text": "Once"}.'

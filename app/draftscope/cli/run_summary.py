@@ -14,8 +14,9 @@ import numpy as np
 
 from draftscope.cli.generation import Outcome
 from draftscope.cli.plan import Plan
+from draftscope.engine.codec import as_plain
 from draftscope.engine.events import ENGINE_TRACK, FallbackReason, Kind, Mechanism, Phase
-from draftscope.engine.protocol import DecodeCounts, ModelReport, SlotResult, as_plain
+from draftscope.engine.protocol import DecodeCounts, ModelReport, SlotResult
 from draftscope.trace.acceptance import SlotAcceptance, from_counts
 from draftscope.trace.store import TraceStore
 

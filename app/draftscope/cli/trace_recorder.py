@@ -11,8 +11,9 @@ from draftscope import __version__
 from draftscope.cli.failure import UsageError
 from draftscope.cli.plan import Plan
 from draftscope.cli.run_summary import settings_of
+from draftscope.engine.codec import as_plain
 from draftscope.engine.events import Records
-from draftscope.engine.protocol import ModelReport, SlotResult, as_plain
+from draftscope.engine.protocol import ModelReport, SlotResult
 from draftscope.trace.errors import TraceError
 from draftscope.trace.tracefile import TraceWriter
 

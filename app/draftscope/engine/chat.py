@@ -15,8 +15,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from draftscope.engine.backend import ChatTemplate
+from draftscope.engine.codec import as_plain
 from draftscope.engine.errors import EngineError, ErrorCode
-from draftscope.engine.protocol import ChatMessage, as_plain
+from draftscope.engine.protocol import ChatMessage
 from draftscope.engine.spawning import child_environment, python_command
 
 START_LIMIT_S = 60.0

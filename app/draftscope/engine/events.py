@@ -117,7 +117,7 @@ class Column:
 
 
 COLUMNS = (
-    Column("sequence", "<u8", "", "running number of the record within its run, without gaps except where records were dropped"),
+    Column("sequence", "<u8", "", "running number within the ring; a gap is where records were dropped"),
     Column("t_start_ns", "<i8", "ns", "start on the monotonic clock"),
     Column("duration_ns", "<i8", "ns", "length; 0 for a moment"),
     Column("round", "<i4", "", "round the record belongs to, counted over all slots from 0; -1 outside a round"),
@@ -177,7 +177,7 @@ KINDS = {
         token="token id",
         n="draft position from 1; 0 for a sampled token",
         m="token that the target chose in its place (REJECTED only), else -1",
-        value="probability under the model that proposed it: target for SAMPLED, draft for the others; before sampling, temperature 1",
+        value="probability before sampling settings: by the target for SAMPLED, by the draft for the others",
         size_bytes="",
     ),
     Kind.SAVE: KindColumns("Mechanism", "position saved", "", "epoch", "", "", "bytes of the saved state"),

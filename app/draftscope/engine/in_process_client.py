@@ -9,9 +9,10 @@ import time
 
 from draftscope.engine.backends import BackendMaker
 from draftscope.engine.client_base import ClientBase
+from draftscope.engine.codec import encode
 from draftscope.engine.engine_log import forwarded_log
 from draftscope.engine.host import Host
-from draftscope.engine.protocol import Answer, Command, CommandId, LogLine, Shutdown, encode
+from draftscope.engine.protocol import Answer, Command, CommandId, LogLine, Shutdown
 from draftscope.engine.ring import DEFAULT_CAPACITY, Ring, RingWriter, ring_bytes
 
 _log = logging.getLogger(__name__)

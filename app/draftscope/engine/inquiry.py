@@ -8,8 +8,8 @@ import signal
 import subprocess
 from typing import Any
 
+from draftscope.engine.codec import as_plain
 from draftscope.engine.errors import EngineError, ErrorCode
-from draftscope.engine.protocol import as_plain
 from draftscope.engine.spawning import child_environment, python_command, take_answer_channel
 
 TIME_LIMIT_S = 60.0

@@ -51,7 +51,7 @@ def _import_core() -> Any:
     if llama_cpp.__version__ != LLAMA_CPP_PYTHON:
         raise EngineError(
             ErrorCode.ENGINE_MISSING,
-            f"llama-cpp-python {llama_cpp.__version__} is installed, but this version of Draftscope needs {LLAMA_CPP_PYTHON}.",
+            f"llama-cpp-python {llama_cpp.__version__} is installed; this Draftscope needs {LLAMA_CPP_PYTHON}.",
             f"Install it: pip install llama-cpp-python=={LLAMA_CPP_PYTHON}",
         )
     try:

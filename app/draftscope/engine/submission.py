@@ -162,7 +162,7 @@ def _check_tokens(tokens: tuple[int, ...], slot: int, model: ModelReport) -> Non
 class Submission:
     """A Submit whose tasks the backend has, and what it had counted before them.
 
-    ``failure``: set when it could not be started as a whole; it is closed with that when the tasks that were have ended.
+    ``failure``: set when it could not be started as a whole; it closes with that when the started ones have ended.
     """
 
     order: Order

@@ -8,9 +8,9 @@ import traceback
 from collections.abc import Callable
 
 from draftscope.engine.backends import backend_maker
+from draftscope.engine.codec import encode
 from draftscope.engine.engine_log import forwarded_log
 from draftscope.engine.host import Host
-from draftscope.engine.codec import encode
 from draftscope.engine.protocol import Answer
 from draftscope.engine.ring import RingWriter
 from draftscope.engine.shared_memory import attach

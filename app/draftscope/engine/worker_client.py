@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 from draftscope.engine.client_base import ClientBase
+from draftscope.engine.codec import ProtocolError, decode, encode
 from draftscope.engine.engine_log import log_lines
-from draftscope.engine.protocol import (
-    Command,
-    CommandId,
-    ProtocolError,
-    Shutdown,
-    decode,
-    encode,
-)
+from draftscope.engine.protocol import Command, CommandId, Shutdown
 from draftscope.engine.ring import DEFAULT_CAPACITY, Ring, ring_bytes
 from draftscope.engine.shared_memory import SharedMemory
 from draftscope.engine.worker_process import WorkerProcess

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from draftscope import __version__
+from draftscope.engine.codec import as_plain
 from draftscope.engine.events import Kind, Records
-from draftscope.engine.protocol import Finished, ModelReport, RunReport, SlotResult, SlotTask, as_plain
+from draftscope.engine.protocol import Finished, ModelReport, RunReport, SlotResult, SlotTask
 from draftscope.session.run_request import RunRequest
 from draftscope.trace.acceptance import AcceptanceTable
 from draftscope.trace.pieces import PieceTable

@@ -8,17 +8,9 @@ from dataclasses import dataclass, replace
 
 from PySide6.QtCore import QObject, Signal
 
+from draftscope.engine.codec import ProtocolError, as_plain, build
 from draftscope.engine.errors import EngineError
-from draftscope.engine.protocol import (
-    CheckpointMode,
-    ContextSettings,
-    Prompt,
-    ProtocolError,
-    SamplingSettings,
-    SlotTask,
-    as_plain,
-    build,
-)
+from draftscope.engine.protocol import CheckpointMode, ContextSettings, Prompt, SamplingSettings, SlotTask
 from draftscope.session.run_request import RunRequest
 from draftscope.session.samples import N_DEMO_SLOTS, sample_prompts
 from draftscope.session.settings import Settings

@@ -8,17 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from draftscope.base.paths import demo_model, resource
+from draftscope.engine.codec import ProtocolError, build
 from draftscope.engine.errors import EngineError, ErrorCode
-from draftscope.engine.protocol import (
-    ChatMessage,
-    ContextSettings,
-    ModelSettings,
-    Prompt,
-    ProtocolError,
-    SamplingSettings,
-    SlotTask,
-    build,
-)
+from draftscope.engine.protocol import ChatMessage, ContextSettings, ModelSettings, Prompt, SamplingSettings, SlotTask
 from draftscope.session.run_request import RunRequest
 
 N_DEMO_SLOTS = 4
