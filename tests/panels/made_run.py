@@ -51,7 +51,7 @@ class RunMaker:
         self.n_slots = n_slots
         self.n_draft = n_draft
         self._random = np.random.default_rng(seed)
-        self._rows: list[tuple[int, ...]] = []
+        self._rows: list[tuple[float, ...]] = []
         self._t_ns = 1_000_000_000
         self._positions = [12] * n_slots
         self._round = 0

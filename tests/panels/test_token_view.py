@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QColor, QGuiApplication
+from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
 from draftscope.base.theme import DARK, LIGHT
@@ -17,7 +18,6 @@ from draftscope.panels.token_flow import TokenFlow
 from draftscope.panels.token_view import TokenView
 from draftscope.trace.pieces import PieceTable
 from tests.panels.test_token_flow import tokens
-
 
 # The offscreen platform warns that it has no window manager to tell sizes to.
 pytestmark = pytest.mark.qt_log_ignore("propagateSizeHints")
@@ -54,7 +54,12 @@ def test_new_tokens_lay_out_only_themselves(view: TokenView, monkeypatch: pytest
     feed(view, 200)
     appended: list[int] = []
     original = view._layout.append
-    monkeypatch.setattr(view._layout, "append", lambda token, *rest: appended.append(token) or original(token, *rest))
+
+    def append(token: int, text: str, scale: float = 1.0) -> int:
+        appended.append(token)
+        return original(token, text, scale)
+
+    monkeypatch.setattr(view._layout, "append", append)
     feed(view, 1, first_round=200)
     assert appended == [600, 601, 602]
 
@@ -86,7 +91,7 @@ def test_rejected_tokens_can_be_hidden(view: TokenView) -> None:
 def test_a_click_selects_the_round_of_the_token(view: TokenView, qtbot: QtBot) -> None:
     feed(view, 4)
     with qtbot.waitSignal(view.round_clicked) as clicked:
-        qtbot.mouseClick(view.viewport(), Qt.MouseButton.LeftButton, pos=centre_of(view, 6))
+        QTest.mouseClick(view.viewport(), Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier, centre_of(view, 6))
     assert clicked.args == [2]
 
 
@@ -96,13 +101,13 @@ def test_arrow_keys_go_through_the_rounds(view: TokenView, qtbot: QtBot) -> None
     view.round_clicked.connect(chosen.append)
     view.round_clicked.connect(view.set_selected_round)
     for key in (Qt.Key.Key_Right, Qt.Key.Key_Right, Qt.Key.Key_Left, Qt.Key.Key_Left):
-        qtbot.keyClick(view, key)
+        QTest.keyClick(view, key)
     assert chosen == [0, 1, 0, 0]
 
 
 def test_copying_leaves_out_what_was_rejected(view: TokenView, qtbot: QtBot) -> None:
     feed(view, 2)
-    qtbot.keyClick(view, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
+    QTest.keyClick(view, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
     assert QGuiApplication.clipboard().text() == " sun moon sun moon"
 
 

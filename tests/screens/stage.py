@@ -11,7 +11,7 @@ from PySide6.QtGui import QFontDatabase
 from PySide6.QtWidgets import QApplication, QDialog, QWidget
 
 from draftscope.base.theme import THEMES, Theme
-from draftscope.engine.client import make_client
+from draftscope.engine.worker_client import WorkerClient
 from draftscope.panels.panel import Panel
 from draftscope.session.session import Session
 from draftscope.session.settings import Settings
@@ -31,7 +31,7 @@ class Stage:
         self.appearance = appearance
         self.out = out
         self.pictures: list[Path] = []
-        self.client = make_client(backend)
+        self.client = WorkerClient(backend)
         self.session = Session(self.client)
         self.window = MainWindow(self.session, Settings(settings), appearance)
         self.window.resize(*SIZES[0])
