@@ -98,8 +98,9 @@ def unpack(sdist: Path, folder: Path, patched: bool) -> Path:
     """Unpack the sdist into ``folder`` and apply the series; returns the source tree."""
     shutil.rmtree(folder, ignore_errors=True)
     with tarfile.open(sdist) as archive:
-        # The hash of the archive is pinned; older Pythons of Debian 12 have no filters.
-        archive.extractall(folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
+        # Python 3.11.2 of Debian 12 has no filters; the archive's hash is pinned.
+        archive.extraction_filter = getattr(tarfile, "data_filter", lambda member, _path: member)
+        archive.extractall(folder)
     source = folder / f"llama_cpp_python-{VERSION}"
     for patch in patch_files(patched):
         command = ["git", "apply", "--unidiff-zero", "--whitespace=nowarn", str(patch.resolve())]

@@ -7,6 +7,7 @@ of another version than the core was built for. Nothing else imports ``llama_cpp
 from __future__ import annotations
 
 import contextlib
+import importlib
 import logging
 import os
 import time
@@ -55,14 +56,13 @@ def _import_core() -> Any:
             f"Install it: pip install llama-cpp-python=={LLAMA_CPP_PYTHON}",
         )
     try:
-        from draftscope.engine import _core
+        return importlib.import_module("draftscope.engine._core")
     except ImportError as error:
         raise EngineError(
             ErrorCode.ENGINE_MISSING,
             f"The engine core could not be loaded: {error}.",
             "Build it against the installed llama-cpp-python: 'make' in a checkout does.",
         ) from error
-    return _core
 
 
 _core = _import_core()
