@@ -37,6 +37,10 @@ CANCELLING = "cancelling"
 """The stage of a load that was asked to stop."""
 
 
+RUNNING = (SessionState.RUNNING, SessionState.STOPPING)
+"""States in which slots are at work."""
+
+
 class ModelAndContext(NamedTuple):
     """What a load asks for. ``context`` is None when the contexts that are in place are not known."""
 
@@ -76,6 +80,7 @@ class Conversation(QObject):
         self._awaited: CommandId | None = None
         self._next_load: ModelAndContext | None = None
         self._next_run: RunRequest | None = None
+        self._last_model: ModelSettings | None = None
         self._is_reload = False
         self._n_deaths = 0
 
@@ -92,8 +97,8 @@ class Conversation(QObject):
                 self._next_load = target
                 self._cancel()
             case SessionState.ENGINE_DIED:
-                self.loaded = target
-                self.restart()
+                if self._restart_client():
+                    self._start_load(target)
             case _:
                 assert_never(self.state)
 
@@ -107,16 +112,16 @@ class Conversation(QObject):
             case SessionState.RUNNING | SessionState.STOPPING:
                 self._fail(ErrorCode.BUSY, "A run is going on.", "Stop it, or wait until it has ended.")
             case SessionState.NO_MODEL | SessionState.ENGINE_DIED:
-                if self.loaded is None:
+                if self._last_model is None:
                     self._fail(ErrorCode.NOT_LOADED, "There is no model to run.", "Open a GGUF file, or run the demo.")
                 else:
-                    self.load(ModelAndContext(self.loaded.model, request.context), request)
+                    self.load(ModelAndContext(self._last_model, request.context), request)
             case _:
                 assert_never(self.state)
 
     def run_after_stop(self, request: RunRequest) -> None:
         """Run on the present model; a run that goes on is stopped for it."""
-        if self.state in (SessionState.RUNNING, SessionState.STOPPING):
+        if self.state in RUNNING:
             self.request = self._next_run = request
             self._cancel()
         else:
@@ -129,22 +134,25 @@ class Conversation(QObject):
 
     def restart(self) -> None:
         """End the engine if it lives, start a new one and load again what was loaded."""
-        self._awaited = None
-        self._next_load = None
-        was_running = self.state in (SessionState.RUNNING, SessionState.STOPPING)
+        self._awaited = self._next_load = self._next_run = None
+        was_running = self.state in RUNNING
         self._set_model(None)
-        try:
-            self._client.restart()
-        except (OSError, EngineError) as error:
-            self._enter(SessionState.ENGINE_DIED)
-            self._fail(ErrorCode.ENGINE_DIED, f"The engine could not be started: {error}.", "Try again.")
-        else:
+        if self._restart_client():
             if self.loaded is None:
                 self._enter(SessionState.NO_MODEL)
             else:
                 self._start_load(self.loaded, is_reload=True)
         if was_running:
             self.run_finished.emit(None)
+
+    def _restart_client(self) -> bool:
+        try:
+            self._client.restart()
+        except EngineError as error:
+            self._enter(SessionState.ENGINE_DIED)
+            self.failed.emit(error.report())
+            return False
+        return True
 
     # ---- answers
 
@@ -180,7 +188,7 @@ class Conversation(QObject):
             self.loaded = None  # what it died of is not loaded again by itself
         self._set_model(None)
         self._enter(SessionState.ENGINE_DIED)
-        if was in (SessionState.RUNNING, SessionState.STOPPING):
+        if was in RUNNING:
             self.run_finished.emit(None)
         report = describe_death(death)
         self.noted.emit("error", report.message)
@@ -211,7 +219,7 @@ class Conversation(QObject):
 
     def _on_failed(self, error: ErrorReport) -> None:
         self.noted.emit("error", error.message)
-        if self.state in (SessionState.RUNNING, SessionState.STOPPING):
+        if self.state in RUNNING:
             self._end_run(None)
         elif self._is_reload and self.model is not None:
             # New contexts were refused; the model is still there, but which contexts it has is not known.
@@ -251,10 +259,12 @@ class Conversation(QObject):
                 self._start_run(request)
 
     def _start_load(self, target: ModelAndContext, *, is_reload: bool = False) -> None:
+        """Send a Load. ``is_reload``: nobody asked for it, so the last run and its end stay on the screen."""
         if not is_reload:
             self.death = None
         self._is_reload = is_reload
         self.loading = target
+        self._last_model = target.model
         self._awaited = self._client.next_id()
         self._tell_progress(0.0, "weights")
         self._enter(SessionState.LOADING)

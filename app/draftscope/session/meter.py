@@ -19,17 +19,19 @@ class _Series:
 
     def add(self, now_ns: int, value: int) -> None:
         self.points.append((now_ns, value))
-        self.forget(now_ns)
-
-    def forget(self, now_ns: int) -> None:
-        while self.points and self.points[0][0] <= now_ns - WINDOW_NS:
-            self.points.popleft()
+        self._forget(now_ns)
 
     def sum(self) -> int:
+        self._forget(time.monotonic_ns())
         return sum(value for _, value in self.points)
 
     def mean(self) -> float:
+        self._forget(time.monotonic_ns())
         return fmean(value for _, value in self.points) if self.points else 0.0
+
+    def _forget(self, now_ns: int) -> None:
+        while self.points and self.points[0][0] <= now_ns - WINDOW_NS:
+            self.points.popleft()
 
 
 class Meter:
@@ -64,7 +66,6 @@ class Meter:
     @property
     def records_per_s(self) -> float:
         """Records received in the last second."""
-        self._received.forget(time.monotonic_ns())
         return float(self._received.sum())
 
     @property
@@ -75,17 +76,10 @@ class Meter:
     @property
     def draw_ms(self) -> dict[str, float]:
         """Mean time of a panel's refresh in the last second, by the panel's id; 0 for panels at rest."""
-        now_ns = time.monotonic_ns()
-        for series in self._draw_ns.values():
-            series.forget(now_ns)
         return {panel: series.mean() / 1e6 for panel, series in self._draw_ns.items()}
 
     @property
     def overhead(self) -> float:
         """Share of the last second that this window spent receiving and drawing, in [0, 1]."""
-        now_ns = time.monotonic_ns()
-        spent = 0
-        for series in (self._receive_ns, *self._draw_ns.values()):
-            series.forget(now_ns)
-            spent += series.sum()
+        spent = sum(series.sum() for series in (self._receive_ns, *self._draw_ns.values()))
         return min(spent / WINDOW_NS, 1.0)

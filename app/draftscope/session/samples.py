@@ -10,7 +10,7 @@ from typing import Any
 from draftscope.base.paths import demo_model, resource
 from draftscope.engine.codec import ProtocolError, build
 from draftscope.engine.errors import EngineError, ErrorCode
-from draftscope.engine.protocol import ChatMessage, ContextSettings, ModelSettings, Prompt, SamplingSettings, SlotTask
+from draftscope.engine.protocol import ContextSettings, ModelSettings, Prompt, SamplingSettings, SlotTask
 from draftscope.session.run_request import RunRequest
 
 N_DEMO_SLOTS = 4
@@ -44,10 +44,9 @@ def read_samples(path: Path) -> tuple[Sample, ...]:
 def _parse(line: str, place: str) -> Sample:
     try:
         fields: dict[str, Any] = json.loads(line)
-        messages = tuple(build(ChatMessage, message) for message in fields.get("messages", ()))
-        prompt = Prompt(text=fields.get("text", ""), messages=messages)
+        prompt = build(Prompt, {key: fields[key] for key in ("text", "messages") if key in fields})
         sampling = build(SamplingSettings, fields.get("sampling", {}))
-        title = str(fields.get("title") or prompt.text or messages[-1].content)
+        title = str(fields.get("title") or prompt.text or prompt.messages[-1].content)
         return Sample(title, prompt, sampling, int(fields.get("max_tokens", 256)))
     except (ValueError, TypeError, AttributeError, IndexError, ProtocolError) as error:
         raise EngineError(
