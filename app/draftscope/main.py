@@ -98,13 +98,14 @@ def make_window(app: QApplication, settings_path: Path, backend: str = "native")
     from draftscope.session.session import Session
     from draftscope.session.settings import Settings
     from draftscope.window.appearance import Appearance
-    from draftscope.window.main_window import MainWindow, window_icon
+    from draftscope.window.icons import program_icon
+    from draftscope.window.main_window import MainWindow
 
     settings_path.parent.mkdir(parents=True, exist_ok=True)
     settings = Settings(settings_path)
     appearance = Appearance(app, settings.text("window/theme"))
     window = MainWindow(Session(make_client(backend)), settings, appearance)
-    app.setWindowIcon(window_icon(appearance.theme))
+    app.setWindowIcon(program_icon())
     return window
 
 

@@ -12,6 +12,9 @@ from draftscope.base.theme import Theme, mix
 SIZES = (16, 20, 24, 32, 40, 48)
 """Edges in device pixels that an icon is drawn at: 16 to 24 at one, one and a half and two pixels a point."""
 
+PROGRAM_SIZES = (16, 24, 32, 48, 64, 128)
+"""Edges in pixels that window managers ask the program's icon for: title bars, task lists, switchers."""
+
 
 def tinted_icon(name: str, theme: Theme, colour: str | None = None) -> QIcon:
     """An icon of ``resources/icons`` in the theme's text colour (or another), faded where it is disabled.
@@ -32,12 +35,26 @@ def tinted_icon(name: str, theme: Theme, colour: str | None = None) -> QIcon:
     return icon
 
 
-def _draw(renderer: QSvgRenderer, size: int, tint: QColor) -> QPixmap:
+def program_icon() -> QIcon:
+    """The program's own icon, in its own colours.
+
+    Raises:
+        FileNotFoundError: the program was installed without it.
+    """
+    renderer = QSvgRenderer(QByteArray(resource("icons", "draftscope.svg").read_bytes()))
+    icon = QIcon()
+    for size in PROGRAM_SIZES:
+        icon.addPixmap(_draw(renderer, size))
+    return icon
+
+
+def _draw(renderer: QSvgRenderer, size: int, tint: QColor | None = None) -> QPixmap:
     pixmap = QPixmap(size, size)
     pixmap.fill(Qt.GlobalColor.transparent)
     painter = QPainter(pixmap)
     renderer.render(painter, QRectF(0, 0, size, size))
-    painter.setCompositionMode(QPainter.CompositionMode.CompositionMode_SourceIn)
-    painter.fillRect(pixmap.rect(), tint)
+    if tint is not None:
+        painter.setCompositionMode(QPainter.CompositionMode.CompositionMode_SourceIn)
+        painter.fillRect(pixmap.rect(), tint)
     painter.end()
     return pixmap

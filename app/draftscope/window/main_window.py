@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from PySide6.QtCore import QSize, Qt, QTimer
-from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QIcon
+from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import QMainWindow, QStackedWidget, QVBoxLayout, QWidget
 
 from draftscope.base.theme import Theme
@@ -27,7 +27,6 @@ from draftscope.window.docks import Docks
 from draftscope.window.dropped_files import pick_dropped
 from draftscope.window.first_run import FirstRun
 from draftscope.window.frame_clock import FrameClock
-from draftscope.window.icons import tinted_icon
 from draftscope.window.menus import RecentMenu, fill_menu_bar, make_toolbar
 from draftscope.window.notices import Notice, NoticeArea, Offer, ProgressNotice
 from draftscope.window.panel_rows import DOCKED
@@ -261,8 +260,3 @@ class MainWindow(QMainWindow):
         self.hide()  # the engine may take a moment to end
         self.session.close()
         super().closeEvent(event)
-
-
-def window_icon(theme: Theme) -> QIcon:
-    """The program's icon in the theme's accent."""
-    return tinted_icon("draftscope", theme, theme.accent)
