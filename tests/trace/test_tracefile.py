@@ -180,7 +180,7 @@ def test_an_older_trace_is_replaced_and_any_other_file_is_not(tmp_path):
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path):
-    with pytest.raises(TraceError, match="missing/x.dscope cannot be written"):
+    with pytest.raises(TraceError, match=r"missing/x\.dscope cannot be written"):
         TraceWriter(tmp_path / "missing" / "x.dscope", {})
     with pytest.raises(TraceError, match="is no trace"):
         TraceWriter(tmp_path, {})

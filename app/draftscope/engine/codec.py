@@ -89,7 +89,12 @@ def _build(kind: Any, value: Any) -> Any:
 
 
 def _key(kind: Any, key: str) -> Any:
-    return int(key) if getattr(kind, "__supertype__", kind) is int else key
+    if getattr(kind, "__supertype__", kind) is not int:
+        return key
+    try:
+        return int(key)
+    except ValueError as error:
+        raise ProtocolError(f"{key!r} is not an integer key.") from error
 
 
 def _build_dataclass(cls: type, value: Any) -> Any:

@@ -62,7 +62,7 @@ def export_chrome(
         TraceCancelled: ``cancelled`` said so; nothing is left of the file.
         OSError: the file cannot be written; nothing is left of it.
     """
-    export = _Export(trace, with_text, progress or (lambda fraction: None), cancelled or (lambda: False))
+    export = _Export(trace, with_text, progress or (lambda _fraction: None), cancelled or (lambda: False))
     with _replacing(Path(path).resolve()) as file:
         for chunk in export.chunks():
             file.write(chunk)

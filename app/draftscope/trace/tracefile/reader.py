@@ -48,7 +48,7 @@ def read_trace(path: Path | str) -> Trace:
     try:
         with closing(_connect(path)) as database:
             _check_tables(path, database)
-            return _read(path, database)
+            return _read(database)
     except sqlite3.OperationalError as error:
         raise TraceError(_why_not_open(path, error)) from error
     except (sqlite3.Error, ValueError, OverflowError, TypeError, RecursionError) as error:
@@ -117,7 +117,7 @@ def _check_tables(path: Path, database: sqlite3.Connection) -> None:
         raise TraceError(f"The trace {path} is damaged: it has no table {missing[0]}. Use another copy of it.")
 
 
-def _read(path: Path, database: sqlite3.Connection) -> Trace:
+def _read(database: sqlite3.Connection) -> Trace:
     database.execute("BEGIN")
     run = {key: json.loads(value) for key, value in database.execute("SELECT key, value FROM run")}
     trace = Trace(header={key: value for key, value in run.items() if key not in OWN_KEYS})
