@@ -6,6 +6,7 @@ stands for one of them and says what is wrong in a sentence; the checks that onl
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -17,7 +18,9 @@ from draftscope.engine.hyperparameters import Hyperparameters
 from draftscope.engine.mtp_head import MtpFamily, MtpHead
 
 _NEWER = "It needs a newer engine: a newer Draftscope with a newer llama.cpp."
+_NEWER_OR_DAMAGED = f"It is damaged, or the engine is too old. {_NEWER}"
 _MAX_EXPERTS = 1024
+_MAX_GATING = 4
 _ROPE_SCALINGS = ("none", "linear", "yarn", "longrope")
 _NO_WEIGHT_TYPES = ("Q8_1", "Q8_K", "F64", "I8", "I16", "I64")
 _ALWAYS_WINDOWED = ("gemma4", "step35", "mimo2", "cohere2moe", "dots3note")
@@ -108,9 +111,7 @@ def _contents(s: Subject) -> ErrorReport | None:
     if s.model.n_layer == 0 or not any(name.startswith(trunk) for name in s.tensors):
         return _unsupported(s, "holds only the MTP layers of a model", "Open the model that it belongs to.")
     if "blk.0.attn_norm.weight" not in s.tensors and s.model.n_layer_nextn:
-        return _unsupported(
-            s, "lacks the tensor 'blk.0.attn_norm.weight'", f"It is damaged, or the engine is too old. {_NEWER}"
-        )
+        return _unsupported(s, "lacks the tensor 'blk.0.attn_norm.weight'", _NEWER_OR_DAMAGED)
     return None
 
 
@@ -141,6 +142,9 @@ def _experts(s: Subject) -> ErrorReport | None:
         are_possible = n % groups == 0 and 0 < groups_used < groups
     if model.architecture == "glm4moe" and n == 0:
         are_possible = False
+    gating = model.number("expert_gating_func")
+    if gating > _MAX_GATING:
+        return _unsupported(s, f"chooses its experts in a way this engine does not know ({gating})", _NEWER)
     if not are_possible:
         return _bad(s, f"has impossible expert counts ({n} experts, {used} used, {groups} groups)")
     return None
@@ -155,8 +159,13 @@ def _attention(s: Subject) -> ErrorReport | None:
     key, value = model.number("attention.key_length", default), model.number("attention.value_length", default)
     if name in _SAME_KEY_AND_VALUE and key != value:
         return _bad(s, f"has keys of {key} and values of {value} elements, which {name} models cannot have")
-    if n_head and model.number("rope.dimension_count", key) > key:
-        return _bad(s, f"rotates {model.number('rope.dimension_count')} of {key} elements of a head")
+    for of_window in ("", "_swa"):
+        size = model.number(f"attention.key_length{of_window}", key)
+        rotated = model.number(f"rope.dimension_count{of_window}", 0)
+        if n_head and (rotated > size or rotated % 2):
+            return _bad(s, f"rotates {rotated} of {size} elements of a head")
+    if name == "gemma4" and model.number("attention.shared_kv_layers") > max(0, model.n_layer_all - 2):
+        return _bad(s, "shares the keys and values of too many layers")
     scaling = model.text(f"{name}.rope.scaling.type") or "linear"
     if scaling not in _ROPE_SCALINGS:
         return _unsupported(s, f"scales positions in a way this engine does not know ({quoted(scaling)})", _NEWER)
@@ -177,6 +186,25 @@ def _recurrence(s: Subject) -> ErrorReport | None:
             return _bad(s, f"has impossible sizes of its recurrent layers ({sizes})")
         if model.number("ssm.inner_size") != sizes["state_size"] * sizes["time_step_rank"]:
             return _bad(s, "has recurrent layers whose inner size is not their heads times the size of a head")
+    return None
+
+
+def _norms(s: Subject) -> ErrorReport | None:
+    for key in ("attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon"):
+        value = s.model.metadata.get(f"{s.model.architecture}.{key}")
+        if isinstance(value, float) and not (math.isfinite(value) and value >= 0):
+            return _bad(s, f"has the impossible value {value} for {quoted(key)}")
+    return None
+
+
+def _feed_forward(s: Subject) -> ErrorReport | None:
+    """Some architectures take every part of a feed-forward layer as optional, then compute with what is not there."""
+    for layer in range(s.model.n_layer_all):
+        for kind in ("", "_exps", "_shexp"):
+            up, gate_up, down = (f"blk.{layer}.{name}{kind}.weight" for name in ("ffn_up", "ffn_gate_up", "ffn_down"))
+            has_up = up in s.tensors or gate_up in s.tensors
+            if has_up != (down in s.tensors):
+                return _unsupported(s, f"lacks the tensor {quoted(down if has_up else up)}", _NEWER_OR_DAMAGED)
     return None
 
 
@@ -213,5 +241,7 @@ _CHECKS: tuple[Callable[[Subject], ErrorReport | None], ...] = (
     _experts,
     _attention,
     _recurrence,
+    _norms,
+    _feed_forward,
     _types,
 )
