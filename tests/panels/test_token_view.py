@@ -15,7 +15,7 @@ from draftscope.base.theme import DARK, LIGHT
 from draftscope.engine.events import Origin
 from draftscope.panels.paint_clock import PaintClock
 from draftscope.panels.token_flow import TokenFlow
-from draftscope.panels.token_view import TokenView
+from draftscope.panels.token_view import TokenView, rejected_text
 from draftscope.trace.pieces import PieceTable
 from tests.panels.test_token_flow import tokens
 
@@ -86,6 +86,10 @@ def test_rejected_tokens_can_be_hidden(view: TokenView) -> None:
     assert view._layout.line_of(1) is None
     view.set_shows_rejected(True)
     assert view.n_lines == n_with
+
+
+def test_a_rejected_token_stays_on_its_line_and_small() -> None:
+    assert rejected_text("\n\n        self") == "\\n\\n self"
 
 
 def test_a_click_selects_the_round_of_the_token(view: TokenView, qtbot: QtBot) -> None:

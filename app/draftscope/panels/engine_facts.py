@@ -39,7 +39,7 @@ def model_section(model: ModelReport) -> Section:
         (
             Fact("File", Path(model.path).name, model.path),
             # llama.cpp writes "?B" where it has no name for the size; the parameters are told below.
-            Fact("Kind", model.description.replace(" ?B", ""), f"Architecture {model.architecture}"),
+            Fact("Kind", model.description, f"Architecture {model.architecture}"),
             Fact("Size", f"{units.bytes_text(model.size_bytes)}, {model.n_params:,} parameters"),
             Fact(
                 "Shape", f"{model.n_layer} layers of width {model.n_embd}, {model.n_vocab:,} tokens in the vocabulary"

@@ -82,7 +82,7 @@ class TokenPainter:
             pen = self._bad_selected if is_selected else self._bad
             self._draw_text(painter, part, place, pen, self._small_font)
             middle = round(place.y() + self._baseline() - self.metrics.ascent * REJECTED_SCALE * 0.32) + 0.5
-            if not part.text.isspace():
+            if not part.text.isspace() or flow.texts[part.token].isspace():
                 painter.drawLine(QPointF(box.left(), middle), QPointF(box.right(), middle))
         elif part.text:
             self._draw_text(painter, part, place, self._text, self.font)

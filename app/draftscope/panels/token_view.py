@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from PySide6.QtCore import QEvent, QPoint, QRect, Qt, Signal
 from PySide6.QtGui import (
     QFocusEvent,
@@ -25,6 +27,8 @@ from draftscope.panels.token_tip import token_tip
 
 MARGIN = 12
 """Pixels between the text and the edges."""
+
+_SPACES = re.compile(r" {2,}")
 
 ACCESSIBLE_TAIL = 400
 """Characters at the end of the text that a screen reader is told."""
@@ -115,8 +119,7 @@ class TokenView(QAbstractScrollArea):
             if self.flow.origins[index] != Origin.REJECTED:
                 first = min(first, self._layout.append(index, text))
             elif self.shows_rejected:
-                visible = text.replace("\n", "\\n").replace("\t", "\\t")
-                first = min(first, self._layout.append(index, visible, REJECTED_SCALE))
+                first = min(first, self._layout.append(index, rejected_text(text), REJECTED_SCALE))
         self._n_laid_out = len(self.flow)
         return first
 
@@ -274,3 +277,8 @@ class TokenView(QAbstractScrollArea):
         lines = self._lines_of_round(target)
         if lines is not None:
             self._reveal(lines)
+
+
+def rejected_text(text: str) -> str:
+    """A rejected token's text on one line and in little room: line ends as they are written, indents as one space."""
+    return _SPACES.sub(" ", text.replace("\n", "\\n").replace("\t", "\\t"))
