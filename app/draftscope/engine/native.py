@@ -285,16 +285,26 @@ class NativeBackend:
         way["asked"] = modes[way["asked"]]
         way["granted"] = Mechanism(way["granted"]).name.lower()
         assert self._model is not None  # a report exists only of a loaded model
+        assert self._file is not None
         return ModelReport(
             **fields
             | {
                 "path": self._model.path,
+                "description": _describe(self._file),
                 "devices": tuple(fields["devices"]),
                 "speculation": Speculation(**fields["speculation"]),
                 "way_back": WayBack(**way),
                 "load_ms": self._load_ms,
             }
         )
+
+
+def _describe(file: ModelFile) -> str:
+    """The model's name, size and main type, such as ``Qwen3.5 4B, 4.21 B parameters, Q4_K``."""
+    sizes = ((1e12, " T"), (1e9, " B"), (1e6, " M"), (1.0, ""))
+    power, unit = next((size for size in sizes if file.n_params >= size[0]), sizes[-1])
+    kind = file.types[0][0] if file.types else "no weights"
+    return f"{file.name or file.path.stem}, {file.n_params / power:.3g}{unit} parameters, {kind}"
 
 
 def _slot_result(fields: dict[str, Any]) -> SlotResult:
