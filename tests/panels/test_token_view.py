@@ -145,6 +145,17 @@ def test_text_that_needs_more_columns_is_wrapped_again(view: TokenView) -> None:
     assert view.n_lines > n_before
 
 
+def test_what_is_read_stays_in_view_when_the_width_changes(view: TokenView) -> None:
+    feed(view, 300)
+    view.set_selected_round(100)
+    assert not view.is_following
+    view.resize(250, 200)
+    assert centre_of(view, 300) is not None
+    view.set_selected_round(None)
+    view.resize(500, 200)
+    assert centre_of(view, 300) is not None
+
+
 def test_twenty_thousand_tokens_grow_within_a_frame(view: TokenView) -> None:
     feed(view, 6_600)
     started = time.perf_counter()

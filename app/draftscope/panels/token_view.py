@@ -87,7 +87,7 @@ class TokenView(QAbstractScrollArea):
         self._painter.selected_round = selected
         self.viewport().update()
         lines = self._lines_of_round(selected) if selected is not None else None
-        if lines is not None and not self.hasFocus():
+        if lines is not None:
             self._reveal(lines)
 
     def set_theme(self, theme: Theme) -> None:
@@ -103,6 +103,7 @@ class TokenView(QAbstractScrollArea):
         return len(self._layout.lines)
 
     def _lay_out_all(self) -> None:
+        anchor = self._anchor()
         width = self.viewport().width() - 2 * MARGIN
         self._layout = TokenLayout(int(width / self._painter.metrics.cell))
         self._n_laid_out = 0
@@ -110,7 +111,22 @@ class TokenView(QAbstractScrollArea):
             self._layout.append(PROMPT, self.flow.prompt)
         self._lay_out_new()
         self._set_range()
+        if not self.is_following and anchor is not None:
+            self._reveal_at_top(anchor)
         self.viewport().update()
+
+    def _anchor(self) -> int | None:
+        """The token that a new layout keeps in view: of the selected round the first, else the first in view."""
+        selected = self._painter.selected_round
+        if selected is not None and selected in self.flow.rounds:
+            return self.flow.rounds.index(selected)
+        top = max(self.verticalScrollBar().value() - MARGIN, 0) // self._painter.metrics.line
+        return next((part.token for line in self._layout.lines[top:] for part in line), None)
+
+    def _reveal_at_top(self, token: int) -> None:
+        line = self._layout.line_of(token)
+        if line is not None:
+            self.verticalScrollBar().setValue(max(line - 1, 0) * self._painter.metrics.line)
 
     def _lay_out_new(self) -> int:
         first = len(self._layout.lines) - 1
@@ -146,7 +162,7 @@ class TokenView(QAbstractScrollArea):
     def _reveal(self, lines: tuple[int, int]) -> None:
         top, bottom = (line * self._painter.metrics.line for line in (lines[0], lines[1] + 1))
         bar = self.verticalScrollBar()
-        if top < bar.value() or bottom > bar.value() + self.viewport().height():
+        if bottom <= bar.value() or top >= bar.value() + self.viewport().height() - MARGIN:
             bar.setValue(top - self.viewport().height() // 3)
 
     # ---- painting
