@@ -9,7 +9,7 @@ from pathlib import Path
 import gguf
 import numpy as np
 
-from tests.models.families import WIDTH, make_dense, make_hybrid, make_step35
+from tests.models.families import WIDTH, make_dense, make_gemma4, make_glm4moe, make_hybrid, make_step35
 from tests.models.made_model import MadeModel
 
 
@@ -82,6 +82,36 @@ def _impossible_experts(path: Path) -> None:
     model.write(path)
 
 
+def _impossible_norm(path: Path) -> None:
+    model = make_dense()
+    model.kv["attention.layer_norm_rms_epsilon"] = -1.0
+    model.write(path)
+
+
+def _odd_rotation(path: Path) -> None:
+    model = make_glm4moe()
+    model.kv["rope.dimension_count"] = 15
+    model.write(path)
+
+
+def _no_rotation(path: Path) -> None:
+    model = make_hybrid("qwen35")
+    model.kv["rope.dimension_count"] = 0  # llama.cpp never comes back from its first decode
+    model.write(path)
+
+
+def _unknown_gating(path: Path) -> None:
+    model = make_glm4moe()
+    model.kv["expert_gating_func"] = 9
+    model.write(path)
+
+
+def _shared_keys(path: Path) -> None:
+    model = make_gemma4()
+    model.kv["attention.shared_kv_layers"] = 3
+    model.write(path)
+
+
 def _zero_interval(path: Path) -> None:
     model = make_hybrid("qwen35")
     model.kv["full_attention_interval"] = 0
@@ -151,6 +181,11 @@ HOSTILE: dict[str, Callable[[Path], None]] = {
     "unknown-architecture": _unknown_architecture,
     "too-many-layers": _too_many_layers,
     "impossible-experts": _impossible_experts,
+    "impossible-norm": _impossible_norm,
+    "odd-rotation": _odd_rotation,
+    "no-rotation": _no_rotation,
+    "unknown-gating": _unknown_gating,
+    "shared-keys": _shared_keys,
     "zero-interval": _zero_interval,
     "repeated-token": _repeated_token,
     "truncated": _truncated,

@@ -24,6 +24,7 @@ _MAX_GATING = 4
 _ROPE_SCALINGS = ("none", "linear", "yarn", "longrope")
 _NO_WEIGHT_TYPES = ("Q8_1", "Q8_K", "F64", "I8", "I16", "I64")
 _ALWAYS_WINDOWED = ("gemma4", "step35", "mimo2", "cohere2moe", "dots3note")
+_ROTATES = architectures.SINGLE_HEAD | architectures.CHAINED_HEADS | architectures.ASSISTED | {"llama"}
 _SAME_KEY_AND_VALUE = ("qwen35", "qwen35moe", "qwen3next", "qwen4exp", "glm4moe", "llama", "nemotron_h_moe")
 
 
@@ -161,8 +162,8 @@ def _attention(s: Subject) -> ErrorReport | None:
         return _bad(s, f"has keys of {key} and values of {value} elements, which {name} models cannot have")
     for of_window in ("", "_swa"):
         size = model.number(f"attention.key_length{of_window}", key)
-        rotated = model.number(f"rope.dimension_count{of_window}", 0)
-        if n_head and (rotated > size or rotated % 2):
+        rotated = model.number(f"rope.dimension_count{of_window}", size)
+        if n_head and (rotated > size or rotated % 2 or (rotated == 0 and name in _ROTATES)):
             return _bad(s, f"rotates {rotated} of {size} elements of a head")
     if name == "gemma4" and model.number("attention.shared_kv_layers") > max(0, model.n_layer_all - 2):
         return _bad(s, "shares the keys and values of too many layers")
