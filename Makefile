@@ -1,5 +1,6 @@
 # make run and make test do everything on a fresh machine; see 'make help'.
 PYTHON ?= python3
+export PYTHON
 VENV   := .venv
 PY     := $(VENV)/bin/python
 STAMPS := $(VENV)/stamps
@@ -14,7 +15,7 @@ llama_sources  := engine_ext/llama/build_wheel.py $(wildcard engine_ext/llama/pa
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
 
-run: $(STAMPS)/app ## Build what is missing and start Draftscope with the bundled model
+run: $(STAMPS)/app ## Build what is missing and start Draftscope
 	@packaging/run.sh
 
 test: lint $(STAMPS)/stock ## Lint and run every test, in a virtual display where there is no real one
@@ -37,6 +38,9 @@ clean: ## Remove what was built here; the llama.cpp wheels in the cache stay
 
 $(STAMPS)/venv:
 	packaging/system_packages.sh build
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and \
+		"Draftscope needs Python 3.11 or newer; $(PYTHON) is %d.%d. Name another: make PYTHON=python3.11" % sys.version_info[:2])'
+	rm -rf build/engine_ext
 	$(PYTHON) -m venv $(VENV)
 	mkdir -p $(STAMPS)
 	$(PIP) --upgrade "pip >=24"

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Start the window with the bundled model; without a display say so and run the same model in the terminal.
+# Start the window; without a display say so and run the demo in the terminal.
 set -eu
 bin="$(dirname "$0")/../.venv/bin"
 if [ -n "${DISPLAY:-}${WAYLAND_DISPLAY:-}" ] || [ "$(uname)" = Darwin ]; then
-    exec "$bin/draftscope" "$(dirname "$0")/../resources/models/draftscope-demo.gguf"
+    exec "$bin/draftscope"
 fi
 echo "There is no display, so the demo runs here instead of in the window (the same as 'draftscope run demo'):"
 exec "$bin/draftscope" run demo

@@ -22,15 +22,30 @@ if ! command -v dpkg-query >/dev/null 2>&1; then
     exit 0
 fi
 
+is_installed() {
+    # Newer releases renamed some libraries when their time_t grew (libglib2.0-0t64).
+    for name in "$1" "$1t64"; do
+        [ "$(dpkg-query -W -f='${db:Status-Status}' "$name" 2>/dev/null || true)" = installed ] && return 0
+    done
+    return 1
+}
+
+# Another Python than Debian's brings its own venv and headers.
+is_python_whole() {
+    "${PYTHON:-python3}" - 2>/dev/null <<'CHECK'
+import ensurepip, os, sysconfig
+raise SystemExit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))
+CHECK
+}
+
 missing=""
 for package in $packages; do
-    status=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)
-    [ "$status" = installed ] || missing="$missing $package"
+    is_installed "$package" && continue
+    case "$package" in
+        python3 | python3-venv | python3-dev) is_python_whole && continue ;;
+    esac
+    missing="$missing $package"
 done
-# Another Python than Debian's brings its own venv and headers.
-if [ -n "$missing" ] && python3 -c 'import ensurepip, sysconfig, os, sys; sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))' 2>/dev/null; then
-    missing=$(for package in $missing; do case "$package" in python3|python3-venv|python3-dev) ;; *) printf ' %s' "$package" ;; esac; done)
-fi
 [ -n "$missing" ] || exit 0
 
 if [ "$(id -u)" = 0 ]; then

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import importlib.metadata
 import os
+import socket
 import sys
 from collections.abc import Mapping
 
@@ -23,6 +24,7 @@ SYSTEM_LIBRARIES = {
 """Shared libraries that Qt loads, and the Debian package that has each."""
 
 _INSTALL_PYSIDE = "pip install 'PySide6-Essentials>=6.8,<6.12'"
+_FIRST_X_PORT = 6000
 
 
 def _can_load(library: str) -> bool:
@@ -79,9 +81,42 @@ def check_python_and_pyside(python: tuple[int, int] | None = None, pyside: str |
 
 
 def missing_display(environment: Mapping[str, str] | None = None) -> str | None:
-    """A sentence when there is no screen to open a window on, else None."""
+    """A sentence when there is no screen to open a window on, else None.
+
+    A display that is named but does not answer counts as none: Qt would end the process over it.
+    """
     environment = os.environ if environment is None else environment
-    names = ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM")
-    if sys.platform != "linux" or any(environment.get(name) for name in names):
+    platform = environment.get("QT_QPA_PLATFORM", "")
+    is_drawn_elsewhere = bool(platform) and not platform.startswith(("xcb", "wayland"))
+    if sys.platform != "linux" or environment.get("WAYLAND_DISPLAY") or is_drawn_elsewhere:
         return None
-    return "There is no display (neither DISPLAY nor WAYLAND_DISPLAY is set), so no window can be opened."
+    display = environment.get("DISPLAY")
+    if not display:
+        return "There is no display (neither DISPLAY nor WAYLAND_DISPLAY is set), so no window can be opened."
+    if not _answers(display):
+        return f"The display {display} (from DISPLAY) does not answer, so no window can be opened."
+    return None
+
+
+def _answers(display: str) -> bool:
+    """Whether an X server takes connections at ``[host]:number[.screen]``. A name of another form is left to Qt."""
+    host, _, rest = display.rpartition(":")
+    number = rest.partition(".")[0]
+    if not number.isdigit():
+        return True
+    if host in ("", "unix"):
+        path = f"/tmp/.X11-unix/X{number}"
+        return any(_connects(socket.AF_UNIX, address) for address in (path, f"\0{path}"))
+    if "/" in host:  # a socket of its own, such as XQuartz has
+        return True
+    try:
+        socket.create_connection((host.strip("[]"), _FIRST_X_PORT + int(number)), timeout=2).close()
+    except (OSError, OverflowError):
+        return False
+    return True
+
+
+def _connects(family: int, address: str) -> bool:
+    with socket.socket(family, socket.SOCK_STREAM) as connection:
+        connection.settimeout(2)
+        return connection.connect_ex(address) == 0

@@ -37,8 +37,12 @@ def time_tick(ns: float, step_ns: float, unit: TimeUnit) -> str:
 
 
 def duration(ns: float) -> str:
-    """A length of time in the unit that suits it, such as ``1.23 ms``."""
+    """A length of time in the unit that suits it, such as ``1.23 ms``; a dash for NaN."""
+    if math.isnan(ns):
+        return figure(ns)
     name, length = time_unit(ns)
+    if figure(abs(ns) / length) == "1000":  # 999.9 µs are 1.00 ms
+        name, length = time_unit(length * 1000)
     return f"{figure(ns / length)} {name}"
 
 
