@@ -310,6 +310,9 @@ void Engine::submit(Task task) {
             throw EngineError("bad_prompt", "Token " + std::to_string(token) + " is outside the vocabulary of " + std::to_string(model->n_vocab()) + " tokens.");
         }
     }
+    if (std::none_of(p.slots.begin(), p.slots.end(), [](const auto & other) { return other->is_active(); })) {
+        p.round->start_numbering();
+    }
     clear_slot(*p.contexts, task.slot);
     cancelled[static_cast<size_t>(task.slot)] = false;
     slot.start(*model, std::move(task), p.settings.n_draft_max);

@@ -9,7 +9,7 @@ namespace draftscope {
 
 void Round::run(std::span<Slot * const> generating) {
     slots.assign(generating.begin(), generating.end());
-    contexts.recorder.round = counts.rounds++;
+    contexts.recorder.round = counts.rounds++ - n_earlier;
     t_start_ns              = now_ns();
     draft();
     replay_alone();

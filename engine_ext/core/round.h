@@ -19,6 +19,9 @@ public:
     // Slots are in state Generating. Those that end, fail or are cancelled leave that state.
     void run(std::span<Slot * const> slots);
 
+    // Number the rounds from 0 again: a run begins.
+    void start_numbering() { n_earlier = counts.rounds; }
+
     // Asked between the stages; true: the slot's task is to be cancelled.
     std::function<bool(int32_t)> is_cancelled;
 
@@ -45,6 +48,7 @@ private:
     std::vector<Slot *> slots;
     std::vector<Entry>  entries;
     int64_t             t_start_ns = 0;
+    int32_t             n_earlier  = 0;    // rounds of earlier runs
 };
 
 }  // namespace draftscope

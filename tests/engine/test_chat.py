@@ -22,9 +22,9 @@ LIMIT_S = 1.0
 class Room:
     """A renderer, and how a test waits for it."""
 
-    def __init__(self) -> None:
+    def __init__(self, limit_s: float = LIMIT_S) -> None:
         self._ready = threading.Event()
-        self.renderer = ChatRenderer(self._ready.set, render_limit_s=LIMIT_S)
+        self.renderer = ChatRenderer(self._ready.set, render_limit_s=limit_s)
 
     def render(self, source: str, conversations: Mapping[int, tuple[ChatMessage, ...]] = HELLO) -> dict[int, str]:
         self._ready.clear()
@@ -124,7 +124,8 @@ def test_a_helper_that_lacks_llama_cpp_says_so(room: Room, tmp_path: Path, monke
     assert "libllama.so is broken" in caught.value.message
 
 
-def test_a_text_that_no_context_holds_is_refused(room: Room) -> None:
-    n = chat_process.MAX_TEXT_BYTES + 1
+def test_a_text_that_no_context_holds_is_refused() -> None:
+    room, n = Room(limit_s=30.0), chat_process.MAX_TEXT_BYTES + 1
     with pytest.raises(EngineError, match=f"{n} bytes"):
         room.render(f"{{{{ 'a' * {n} }}}}")
+    room.renderer.close()

@@ -74,6 +74,7 @@ def test_that_a_second_request_drafts_like_the_first(demo_model: Path) -> None:
             bench.submit(task(), prompt)
             (result,) = bench.finish()
             records = bench.ring.read()
+            assert records["round"].max() == result.n_rounds - 1  # numbered from 0 in each run
             drafted = records[(records["kind"] == Kind.TOKEN) & (records["n"] > 0)]
             outcomes.append((result.tokens, drafted["token"].tolist(), drafted["n"].tolist()))
         assert outcomes[0] == outcomes[2] != outcomes[1]

@@ -120,7 +120,7 @@ COLUMNS = (
     Column("sequence", "<u8", "", "running number within the ring; a gap is where records were dropped"),
     Column("t_start_ns", "<i8", "ns", "start on the monotonic clock"),
     Column("duration_ns", "<i8", "ns", "length; 0 for a moment"),
-    Column("round", "<i4", "", "round the record belongs to, counted over all slots from 0; -1 outside a round"),
+    Column("round", "<i4", "", "round of the run, counted over all slots from 0; -1 outside a round"),
     Column("slot", "<i2", "", "slot (= sequence id in both contexts); -1 for a decode shared by all slots"),
     Column("kind", "<u1", "", "Kind"),
     Column("code", "<u1", "", "what exactly, by kind"),
