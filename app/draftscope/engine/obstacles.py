@@ -18,7 +18,7 @@ from draftscope.engine.hyperparameters import Hyperparameters
 from draftscope.engine.mtp_head import MtpFamily, MtpHead
 
 _NEWER = "It needs a newer engine: a newer Draftscope with a newer llama.cpp."
-_NEWER_OR_DAMAGED = f"It is damaged, or the engine is too old. {_NEWER}"
+_NEWER_OR_DAMAGED = "The engine is too old for this file (a newer Draftscope has a newer one), or the file is damaged."
 _MAX_EXPERTS = 1024
 _MAX_GATING = 4
 _ROPE_SCALINGS = ("none", "linear", "yarn", "longrope")
@@ -104,7 +104,9 @@ def _contents(s: Subject) -> ErrorReport | None:
                 "Open the model that it belongs to.",
             )
         return _unsupported(
-            s, "lacks the tensor 'token_embd.weight'", f"It is no language model, or the engine is too old. {_NEWER}"
+            s,
+            "lacks the tensor 'token_embd.weight'",
+            "The engine is too old for this file (a newer Draftscope has a newer one), or it is no language model.",
         )
     if s.model.n_layer_all == 0:
         return _bad(s, "does not say how many layers it has")
