@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TextIO
 
 from draftscope.cli.plan import Plan
+from draftscope.cli.round_numbers import RoundNumbers
 from draftscope.cli.terminal import ProgressLine, note
 from draftscope.cli.trace_recorder import TraceRecorder
 from draftscope.engine.events import Kind, Origin, Records
@@ -27,6 +28,7 @@ class View:
         self._progress = ProgressLine(sys.stderr)
         self._is_verbose = is_verbose
         self._n_tokens = 0
+        self._round_numbers = RoundNumbers()
 
     def __enter__(self) -> View:
         return self
@@ -57,7 +59,8 @@ class View:
             self._recorder.add_pieces(pieces)
 
     def on_records(self, records: Records) -> None:
-        """See ``Sink``."""
+        """See ``Sink``. The rounds in ``records`` are numbered on."""
+        self._round_numbers.continue_in(records)
         self.store.append(records)
         if self._recorder:
             self._recorder.append(records)
