@@ -73,7 +73,7 @@ ROWS = (
     Setting("sampling/repeat_last_n", 64, "tokens", "How far back repetition counts; -1 is the context", -1, 65_536),
     Setting("sampling/presence_penalty", 0.0, "", "Presence penalty; 0 is off", -2.0, 2.0),
     Setting("sampling/seed", 0, "", "Seed of the sampler: the same seed gives the same text", 0, 2_147_483_647),
-    Setting("run/max_tokens", 256, "tokens", "Most tokens that a slot generates", 1, 1_000_000),
+    Setting("run/max_tokens", 256, "tokens", "Most tokens that a slot generates", 1, 100_000),
     Setting("run/stop", "", "", "Stop strings, one a line"),
     Setting("run/ignore_eos", False, "", "Go on after an end-of-generation token"),
     Setting("run/prompts", "", "", "Prompts of the slots, as JSON"),

@@ -45,8 +45,6 @@ class SetupControls(QObject):
             item.setEnabled(False)
             item.setToolTip(f"Checkpoints in mode {mode.value} are not built in this version.")
         self.checkpoint.setMinimumContentsLength(len("auto · rollback") - 2)
-        # As wide as what is common: its range would make it as wide as a million.
-        self.max_tokens.setFixedWidth(self.max_tokens.fontMetrics().horizontalAdvance("000,000") + 26)
         row = BY_KEY["sampling/temperature"]
         self.temperature.setRange(row.low, row.high)
         self.temperature.setSingleStep(0.1)

@@ -7,7 +7,7 @@ import json
 import os
 from pathlib import Path
 
-from PySide6.QtCore import QDir, QObject, Signal
+from PySide6.QtCore import QObject, Signal
 from PySide6.QtNetwork import QLocalServer, QLocalSocket
 
 WAIT_MS = 800
@@ -30,10 +30,18 @@ def hand_over(name: str, path: Path | None) -> bool:
         return False
     message = json.dumps({"path": None if path is None else str(path.absolute())}).encode() + b"\n"
     socket.write(message)
-    has_answer = socket.waitForBytesWritten(WAIT_MS) and socket.waitForReadyRead(WAIT_MS)
-    answer = bytes(socket.readAll().data()) if has_answer else b""
+    socket.flush()
+    answer = bytes(socket.readAll().data()) if socket.waitForReadyRead(WAIT_MS) else b""
     socket.disconnectFromServer()
     return answer == _ANSWER
+
+
+def _answers(name: str) -> bool:
+    socket = QLocalSocket()
+    socket.connectToServer(name)
+    answers = socket.waitForConnected(WAIT_MS)
+    socket.abort()
+    return answers
 
 
 class SingleInstance(QObject):
@@ -47,22 +55,9 @@ class SingleInstance(QObject):
         self._server = QLocalServer(self)
         self._server.setSocketOptions(QLocalServer.SocketOption.UserAccessOption)
         self._server.newConnection.connect(self._on_connected)
-        self.is_listening = self._server.listen(name) or self._listen_over_stale(name)
-
-    def _listen_over_stale(self, name: str) -> bool:
-        """A window that was killed leaves its socket behind: nobody answers there, so it may go."""
-        probe = QLocalSocket()
-        probe.connectToServer(name)
-        if probe.waitForConnected(WAIT_MS):
-            probe.disconnectFromServer()
-            return False
-        QLocalServer.removeServer(name)
-        return self._server.listen(name)
-
-    @property
-    def path(self) -> str:
-        """Where the socket is."""
-        return self._server.fullServerName() or QDir.tempPath()
+        # Asked first, since with access options Qt puts its socket over one that is in use. One that does not answer was
+        # left behind by a window that was killed.
+        self.is_listening = not _answers(name) and (QLocalServer.removeServer(name) and self._server.listen(name))
 
     def close(self) -> None:
         """Stop listening and take the socket away."""

@@ -49,7 +49,8 @@ def why_not_run_again(now: Situation) -> str:
     """Why the last run cannot be repeated, or ''."""
     if not now.has_last_request:
         return "Nothing has run yet."
-    return "A run or load is going on." if now.state.is_busy else ""
+    is_running = now.state in (SessionState.RUNNING, SessionState.STOPPING)
+    return "A run is going on: stop it first." if is_running else ""
 
 
 def why_not_demo(now: Situation) -> str:

@@ -1,0 +1,257 @@
+"""Open, prompts, export, palette, shortcuts, about: driven through their controls."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QDialog, QLabel
+from pytestqt.qtbot import QtBot
+
+from draftscope.base.paths import demo_model
+from draftscope.engine.protocol import ChatMessage, Prompt
+from draftscope.session.state import SessionState
+from draftscope.window.about_dialog import AboutDialog
+from draftscope.window.actions import ACTIONS
+from draftscope.window.export_dialog import ExportDialog
+from draftscope.window.main_window import MainWindow
+from draftscope.window.open_dialog import OpenDialog
+from draftscope.window.prompts_dialog import PromptsDialog
+from draftscope.window.shortcuts_page import ShortcutsPage
+from tests.window.conftest import load, reach, run_for
+
+pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
+"""Nor need it: the offscreen platform has no window manager."""
+
+D = TypeVar("D", bound=QDialog)
+
+
+def shown(window: MainWindow, kind: type[D]) -> D:
+    """The dialog of a kind that is open."""
+    return next(dialog for dialog in window.findChildren(kind) if dialog.isVisible())
+
+
+def words_of(dialog: QDialog) -> str:
+    """All that its labels say."""
+    return "\n".join(label.text() for label in dialog.findChildren(QLabel))
+
+
+def open_dialog(window: MainWindow, path: Path) -> OpenDialog:
+    """The open dialog with a path in it."""
+    window.commands.open_model(path)
+    return shown(window, OpenDialog)
+
+
+def test_the_open_dialog_tells_what_a_file_is_before_it_is_loaded(qtbot: QtBot, window: MainWindow) -> None:
+    dialog = open_dialog(window, demo_model())
+    qtbot.waitUntil(dialog.open_button.isEnabled)
+    words = words_of(dialog)
+    assert "qwen35" in words
+    assert "one head that feeds itself" in words
+    assert "rollback" in words
+    assert "7.12 MiB" in words
+    before = words
+    dialog.n_ctx.setValue(8192)
+    assert words_of(dialog) != before
+    dialog.n_threads.setValue(2)
+    dialog.use_mmap.setChecked(False)
+    dialog.open_button.click()
+    reach(qtbot, window, SessionState.READY)
+    assert window.session.model_settings is not None
+    assert window.session.model_settings.use_mmap is False
+    assert window.setup.values.context.n_threads == 2
+    assert window.setup.values.context.n_ctx == 8192
+
+
+@pytest.mark.parametrize("content", [b"", b"GGUF", b"not a model at all"])
+def test_the_open_dialog_refuses_what_is_no_model_and_says_why(
+    qtbot: QtBot, window: MainWindow, tmp_path: Path, content: bytes
+) -> None:
+    path = tmp_path / "broken.gguf"
+    path.write_bytes(content)
+    dialog = open_dialog(window, path)
+    qtbot.waitUntil(lambda: "broken.gguf" in words_of(dialog))
+    assert not dialog.open_button.isEnabled()
+    assert "broken.gguf" in dialog.open_button.toolTip()
+    dialog.path.clear()
+    assert dialog.open_button.toolTip() == "Choose a file first."
+    dialog.reject()
+
+
+def test_a_late_answer_about_an_earlier_file_is_dropped(qtbot: QtBot, window: MainWindow, tmp_path: Path) -> None:
+    dialog = open_dialog(window, demo_model())
+    dialog.set_path(tmp_path / "none.gguf")
+    qtbot.waitUntil(lambda: "none.gguf" in words_of(dialog))
+    qtbot.wait(100)
+    assert not dialog.open_button.isEnabled()
+    dialog.reject()
+
+
+def test_prompts_and_sampling_reach_the_run(qtbot: QtBot, window: MainWindow) -> None:
+    load(qtbot, window)
+    window.actions_by_id["prompts"].trigger()
+    dialog = shown(window, PromptsDialog)
+    assert dialog.tabs.count() == 4
+    dialog.editors[0].kind.setCurrentIndex(0)
+    dialog.editors[0].text.setPlainText("once upon a time\n")
+    dialog.editors[1].kind.setCurrentIndex(1)
+    dialog.editors[1].system.setPlainText("Be brief.")
+    dialog.editors[1].text.setPlainText("Hi")
+    dialog.editors[2].kind.setCurrentIndex(0)
+    dialog.editors[2].text.setPlainText("")
+    dialog.sampling.fields["temperature"].setValue(0.0)
+    dialog.sampling.fields["seed"].setValue(7)
+    dialog.sampling.max_tokens.setValue(9)
+    dialog.sampling.stop.setPlainText("\nEND\n")
+    dialog.sampling.ignore_eos.setChecked(True)
+    dialog.accept()
+    window.actions_by_id["run"].trigger()
+    tasks = {task.slot: task for task in window.session.tasks}
+    assert set(tasks) == {0, 1, 3}
+    assert tasks[0].prompt == Prompt(text="once upon a time\n")
+    assert tasks[1].prompt.messages == (ChatMessage("system", "Be brief."), ChatMessage("user", "Hi"))
+    assert tasks[0].sampling.temperature == 0.0
+    assert tasks[0].sampling.seed == 7
+    assert (tasks[0].max_tokens, tasks[0].stop, tasks[0].ignore_eos) == (9, ("END",), True)
+    assert window.controls.max_tokens.value() == 9
+    reach(qtbot, window, SessionState.READY)
+
+
+def test_the_same_prompt_in_all_slots(window: MainWindow) -> None:
+    window.commands.edit_prompts()
+    dialog = shown(window, PromptsDialog)
+    dialog.is_same.setChecked(True)
+    assert [dialog.tabs.isTabEnabled(slot) for slot in range(4)] == [True, False, False, False]
+    dialog.editors[0].show_prompt(Prompt(text="same"))
+    dialog.accept()
+    assert [task.prompt.text for task in window.setup.request().tasks] == ["same"] * 4
+    window.commands.edit_prompts()
+    again = shown(window, PromptsDialog)
+    assert again.is_same.isChecked()
+    again.reject()
+
+
+def test_a_sample_brings_its_prompt_and_its_sampling(window: MainWindow) -> None:
+    window.commands.edit_prompts()
+    dialog = shown(window, PromptsDialog)
+    dialog.tabs.setCurrentIndex(2)
+    dialog.samples.activated.emit(1)
+    sample = dialog.samples.itemData(1)
+    assert dialog.editors[2].prompt == sample.prompt
+    assert dialog.sampling.sampling == sample.sampling
+    assert dialog.samples.currentIndex() == 0
+    dialog.reject()
+
+
+def test_cancelled_prompts_change_nothing(window: MainWindow) -> None:
+    before = window.setup.values
+    window.commands.edit_prompts()
+    dialog = shown(window, PromptsDialog)
+    dialog.editors[0].text.setPlainText("other")
+    dialog.reject()
+    assert window.setup.values == before
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        Prompt(tokens=(1, 2, 3)),
+        Prompt(messages=(ChatMessage("user", "a"), ChatMessage("assistant", "b"), ChatMessage("user", "c"))),
+    ],
+)
+def test_what_the_editor_cannot_show_whole_is_kept_until_it_is_changed(window: MainWindow, prompt: Prompt) -> None:
+    window.commands.edit_prompts()
+    dialog = shown(window, PromptsDialog)
+    editor = dialog.editors[0]
+    editor.show_prompt(prompt)
+    assert editor.prompt == prompt
+    editor.text.setPlainText("new")
+    assert editor.prompt != prompt
+    dialog.reject()
+
+
+def test_an_export_is_written_and_told(qtbot: QtBot, window: MainWindow, tmp_path: Path) -> None:
+    load(qtbot, window)
+    run_for(qtbot, window, 100)
+    window.actions_by_id["stop"].trigger()
+    reach(qtbot, window, SessionState.READY)
+    window.actions_by_id["export"].trigger()
+    dialog = shown(window, ExportDialog)
+    path = tmp_path / "run.json.gz"
+    dialog.path.setText(str(path))
+    dialog.with_text.setChecked(False)
+    dialog.export_button.click()
+    qtbot.waitUntil(lambda: bool(window.notices.notices))
+    assert f"Exported to {path}" in window.notices.notices[0].message
+    assert json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+    assert not window._export_notice.isVisible()
+    assert window.settings.flag("export/with_text") is False
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"), [("", "Name a file."), ("run.txt", "must end in"), ("none/run.json", "does not exist")]
+)
+def test_the_export_dialog_refuses_names_and_says_why(
+    window: MainWindow, tmp_path: Path, name: str, reason: str
+) -> None:
+    dialog = ExportDialog(window.session, window.settings, window)
+    dialog.path.setText(str(tmp_path / name) if name else "")
+    assert not dialog.export_button.isEnabled()
+    assert reason in dialog.note.text()
+    dialog.deleteLater()
+
+
+def test_the_palette_finds_and_does_by_keyboard(qtbot: QtBot, window: MainWindow) -> None:
+    window.actions_by_id["palette"].trigger()
+    palette = window.palette_box
+    qtbot.waitUntil(palette.isVisible)
+    assert palette.list.count() == len(ACTIONS) - 1
+    qtbot.keyClicks(palette.line, "colours dark")
+    assert palette.list.count() == 1
+    qtbot.keyClick(palette.line, Qt.Key.Key_Return)
+    assert not palette.isVisible()
+    assert window.appearance.choice == "dark"
+
+
+def test_the_palette_says_why_something_cannot_be_done(qtbot: QtBot, window: MainWindow) -> None:
+    window.commands.show_palette()
+    palette = window.palette_box
+    palette.line.setText("export the run")
+    assert "nothing has run yet" in palette.hint.text()
+    qtbot.keyClick(palette.line, Qt.Key.Key_Return)
+    assert palette.isVisible()
+    palette.line.setText("xyzzy")
+    assert palette.hint.text() == "No action has that in its name."
+    qtbot.keyClick(palette.line, Qt.Key.Key_Down)
+    qtbot.keyClick(palette.line, Qt.Key.Key_Return)
+    palette.reject()
+
+
+def test_arrows_in_the_palettes_line_move_in_its_list(qtbot: QtBot, window: MainWindow) -> None:
+    window.commands.show_palette()
+    palette = window.palette_box
+    for key, row in ((Qt.Key.Key_Down, 1), (Qt.Key.Key_PageDown, 9), (Qt.Key.Key_Up, 8), (Qt.Key.Key_PageUp, 0)):
+        qtbot.keyClick(palette.line, key)
+        assert palette.list.currentRow() == row
+    palette.reject()
+
+
+def test_the_shortcuts_page_lists_every_shortcut(window: MainWindow) -> None:
+    window.actions_by_id["shortcuts"].trigger()
+    page = shown(window, ShortcutsPage)
+    tops = [page.tree.topLevelItem(row) for row in range(page.tree.topLevelItemCount())]
+    keys = {top.child(row).text(1) for top in tops for row in range(top.childCount())}
+    assert {row.shortcut for row in ACTIONS if row.shortcut} <= keys
+    page.reject()
+
+
+def test_about_names_version_and_parts(window: MainWindow) -> None:
+    window.actions_by_id["about"].trigger()
+    dialog = shown(window, AboutDialog)
+    for word in ("Draftscope", "MIT", "PySide6-Essentials", "Qt 6"):
+        assert word in dialog.text.text()
+    dialog.reject()

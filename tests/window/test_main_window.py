@@ -1,0 +1,333 @@
+"""The window as its user meets it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtGui import QDropEvent
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QAbstractSpinBox,
+    QApplication,
+    QComboBox,
+    QDockWidget,
+    QLineEdit,
+    QPushButton,
+    QWidget,
+)
+from pytestqt.qtbot import QtBot
+
+from draftscope.base.theme import DARK, LIGHT
+from draftscope.engine.client import WorkerClient
+from draftscope.engine.events import Kind
+from draftscope.session.state import SessionState
+from draftscope.window.main_window import MainWindow
+from draftscope.window.notices import Notice
+from tests.window.conftest import WindowMaker, load, reach, run_for
+
+
+def button(notice: Notice, text: str) -> QPushButton:
+    """A button of a notice."""
+    return next(found for found in notice.findChildren(QPushButton) if found.text() == text)
+
+
+def pid_of(window: MainWindow) -> int:
+    """Process id of the window's engine."""
+    client = window.session._client
+    assert isinstance(client, WorkerClient)
+    return client.pid
+
+
+def test_a_first_start_shows_one_sentence_and_two_buttons(window: MainWindow) -> None:
+    assert window.middle.currentWidget() is window.first_run
+    assert [b.text() for b in window.first_run.findChildren(QPushButton)] == ["Run the demo", "Open a GGUF…"]
+    assert window.focusWidget() is window.first_run.demo
+
+
+def test_one_click_runs_the_demo_and_fills_every_panel(qtbot: QtBot, window: MainWindow) -> None:
+    qtbot.mouseClick(window.first_run.demo, Qt.MouseButton.LeftButton)
+    assert window.session.state is SessionState.LOADING
+    reach(qtbot, window, SessionState.READY)
+    assert window.middle.currentWidget() is window.output
+    assert set(window.session.results) == {0, 1, 2, 3}
+    assert window.controls.temperature.value() == 0.5
+    window.clock.tick()
+    for panel in window.panels:
+        if panel.id != "log":  # the scripted engine logs nothing
+            assert not panel.is_stale, panel.id
+            assert not panel.empty.isVisible(), panel.id
+    headline = window.docks.dock("acceptance").titleBarWidget().headline  # type: ignore[attr-defined]
+    assert "tokens per round" in headline
+
+
+def test_the_strip_tells_state_round_speed_and_records(qtbot: QtBot, window: MainWindow) -> None:
+    load(qtbot, window)
+    run_for(qtbot, window, 100)
+    window.strip.tell()
+    doing, measured = window.strip._doing.text(), window.strip._measured.text()
+    assert doing.startswith("running · round ")
+    assert "tok/s over 4 slots" in doing
+    assert "dropped 0" in measured
+    assert f"records {window.session.meter.n_records:,}" in measured
+
+
+def test_a_load_shows_its_progress_and_can_be_cancelled(qtbot: QtBot, window: MainWindow) -> None:
+    window.commands.load_file("fake:slow-load")
+    notice = window._load_notice
+    qtbot.waitUntil(lambda: notice.isVisible() and window.session.progress[0] > 0)
+    assert "Loading fake:slow-load: weights" in notice.text
+    qtbot.mouseClick(notice.cancel, Qt.MouseButton.LeftButton)
+    reach(qtbot, window, SessionState.NO_MODEL)
+    assert not notice.isVisible()
+
+
+def test_a_refused_load_is_told_above_the_panels_and_can_be_dismissed(qtbot: QtBot, window: MainWindow) -> None:
+    window.commands.load_file("fake:fail-load")
+    qtbot.waitUntil(lambda: bool(window.notices.notices))
+    notice = window.notices.notices[0]
+    assert notice.message
+    qtbot.mouseClick(button(notice, "Dismiss"), Qt.MouseButton.LeftButton)
+    assert window.notices.notices == ()
+
+
+def test_a_killed_engine_leaves_window_and_records_and_starts_again(qtbot: QtBot, window: MainWindow) -> None:
+    load(qtbot, window)
+    run_for(qtbot, window, 200)
+    pid = pid_of(window)
+    os.kill(pid, signal.SIGKILL)
+    qtbot.waitUntil(lambda: bool(window.notices.notices), timeout=1_000)
+    n_records = window.session.trace.n_records
+    notice = window.notices.notices[0]
+    assert "SIGKILL" in notice.message
+    assert window.isVisible()
+    assert n_records >= 200
+    reach(qtbot, window, SessionState.READY)
+    assert pid_of(window) != pid
+    assert window.session.trace.n_records == n_records
+    assert window.middle.currentWidget() is window.output
+    assert window.notices.notices == (notice,)
+    qtbot.mouseClick(button(notice, "Run again"), Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: window.session.state is SessionState.RUNNING)
+    assert window.notices.notices == ()
+    window.actions_by_id["stop"].trigger()
+    reach(qtbot, window, SessionState.READY)
+
+
+def test_run_again_at_once_after_a_death_waits_for_the_engine(qtbot: QtBot, window: MainWindow) -> None:
+    load(qtbot, window)
+    run_for(qtbot, window, 50)
+    os.kill(pid_of(window), signal.SIGKILL)
+    qtbot.waitUntil(lambda: bool(window.notices.notices), timeout=1_000)
+    assert window.session.state is SessionState.LOADING
+    qtbot.mouseClick(button(window.notices.notices[0], "Run again"), Qt.MouseButton.LeftButton)
+    reach(qtbot, window, SessionState.RUNNING)
+
+
+def test_changing_the_slots_makes_new_contexts_at_the_next_run(qtbot: QtBot, window: MainWindow) -> None:
+    load(qtbot, window)
+    window.controls.slots.setValue(2)
+    run_for(qtbot, window, 50)
+    assert window.session.model is not None
+    assert window.session.model.n_slots == 2
+    assert {task.slot for task in window.session.tasks} == {0, 1}
+
+
+def test_the_checkpoint_combo_shows_what_was_granted(qtbot: QtBot, window: MainWindow) -> None:
+    load(qtbot, window)
+    assert window.controls.checkpoint.currentText() == "auto · rollback"
+    assert "Granted: 4 of 4" in window.controls.slots.toolTip()
+    load(qtbot, window, "fake:hybrid")
+    assert window.controls.checkpoint.currentText() == "auto · host"
+
+
+def test_hidden_panels_are_not_drawn(qtbot: QtBot, window: MainWindow) -> None:
+    window.docks.dock("timeline").hide()
+    window.docks.dock("engine").raise_()
+    qtbot.wait(20)
+    load(qtbot, window)
+    run_for(qtbot, window, 100)
+    window.clock.tick()
+    panels = {panel.id: panel for panel in window.panels}
+    assert panels["timeline"].is_stale
+    assert panels["log"].is_stale
+    window.docks.toggle("timeline")
+    qtbot.waitUntil(lambda: window.session.meter.draw_ms.get("timeline", 0.0) > 0)
+
+
+@pytest.mark.qt_log_ignore("This plugin does not support")
+def test_layout_and_settings_are_there_at_the_next_start(qtbot: QtBot, make: WindowMaker) -> None:
+    window = make()
+    window.docks.dock("timeline").hide()
+    window.docks.dock("log").setFloating(True)
+    window.controls.slots.setValue(3)
+    window.resize(1100, 700)
+    window.close()
+    again = make(width=1100, height=700)
+    assert again.docks.dock("timeline").isHidden()
+    assert again.docks.dock("log").isFloating()
+    assert again.controls.slots.value() == 3
+    again.actions_by_id["reset_layout"].trigger()
+    assert not again.docks.dock("timeline").isHidden()
+    assert not again.docks.dock("log").isFloating()
+
+
+def test_a_closed_panel_comes_back_from_the_menu(qtbot: QtBot, window: MainWindow) -> None:
+    for id in ("acceptance", "timeline", "engine", "log"):
+        window.docks.dock(id).close()
+        window.clock.tick()
+        assert not window.actions_by_id[f"panel_{id}"].isChecked()
+        window.actions_by_id[f"panel_{id}"].trigger()
+        window.clock.tick()
+        assert window.docks.dock(id).isVisible()
+        assert window.actions_by_id[f"panel_{id}"].isChecked()
+
+
+def test_dark_and_light_reach_every_part(qapp: QApplication, window: MainWindow) -> None:
+    for choice, theme in (("dark", DARK), ("light", LIGHT)):
+        window.commands.choose_theme(choice)
+        assert window.appearance.theme is theme
+        assert qapp.palette().window().color().name() == theme.window
+        assert all(panel.theme is theme for panel in window.panels)
+        image = window.grab().toImage()
+        assert abs(image.pixelColor(5, 5).lightness() - (30 if theme.is_dark else 245)) < 40
+    assert window.settings.text("window/theme") == "light"
+
+
+def drop(window: MainWindow, *paths: Path) -> None:
+    """Drop files onto the window."""
+    mime = QMimeData()
+    mime.setUrls([QUrl.fromLocalFile(str(path)) for path in paths])
+    event = QDropEvent(
+        QPointF(10, 10),
+        Qt.DropAction.CopyAction,
+        mime,
+        Qt.MouseButton.LeftButton,
+        Qt.KeyboardModifier.NoModifier,
+    )
+    window.dropEvent(event)
+
+
+def test_a_dropped_model_is_loaded_and_remembered(qtbot: QtBot, window: MainWindow, tmp_path: Path) -> None:
+    model = tmp_path / "model.gguf"
+    model.write_bytes(b"GGUF")
+    drop(window, model)
+    reach(qtbot, window, SessionState.READY)
+    assert window.settings.recent_files[0] == str(model)
+    assert window.windowTitle().startswith("model.gguf")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("trace.dscope", "recorded trace"), ("notes.txt", "not a GGUF file"), ("gone.gguf", "There is no file")],
+)
+def test_a_dropped_file_that_cannot_be_opened_says_why(
+    window: MainWindow, tmp_path: Path, name: str, words: str
+) -> None:
+    path = tmp_path / name
+    if not name.startswith("gone"):
+        path.write_bytes(b"something")
+    drop(window, path)
+    assert words in window.notices.notices[0].message
+    assert window.session.state is SessionState.NO_MODEL
+
+
+def test_notices_are_few_and_the_same_one_comes_once(window: MainWindow) -> None:
+    for text in ("a", "b", "b", "c", "d"):
+        window.notices.show_notice(Notice(text))
+    assert [notice.message for notice in window.notices.notices] == ["d", "c", "b"]
+
+
+def test_closing_ends_the_engine(qtbot: QtBot, window: MainWindow) -> None:
+    load(qtbot, window)
+    run_for(qtbot, window, 50)
+    pid = pid_of(window)
+    window.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    assert not window.clock._timer.isActive()
+
+
+def controls_of(window: MainWindow) -> list[QWidget]:
+    """Every control of the window that a user may want to use and that can be seen."""
+    behind = {dock for dock in window.findChildren(QDockWidget) if dock.visibleRegion().isEmpty()}
+    kinds = (QAbstractButton, QAbstractSpinBox, QComboBox, QLineEdit)
+    return [
+        widget
+        for kind in kinds
+        for widget in window.findChildren(kind)
+        if widget.isVisible()
+        and not widget.objectName().startswith("qt_")
+        and not isinstance(widget.parent(), kinds)
+        and not any(dock.isAncestorOf(widget) for dock in behind)
+    ]
+
+
+def test_no_control_is_clipped_at_1280_by_800(qtbot: QtBot, window: MainWindow) -> None:
+    qtbot.mouseClick(window.first_run.demo, Qt.MouseButton.LeftButton)
+    reach(qtbot, window, SessionState.READY)
+    qtbot.wait(50)
+    assert window.size().width() == 1280
+    assert window.size().height() == 800
+    for action in window.toolbar.actions():
+        widget = window.toolbar.widgetForAction(action)
+        assert widget.isVisible(), action.text()
+        assert widget.geometry().right() <= window.toolbar.width(), action.text()
+        if not action.isSeparator():
+            assert widget.width() >= widget.minimumSizeHint().width(), widget.accessibleName()
+    for control in controls_of(window):
+        top_left = control.mapTo(window, QPoint(0, 0))
+        assert window.rect().contains(top_left), control.accessibleName() or control.toolTip()
+        assert window.rect().contains(top_left + QPoint(control.width() - 1, control.height() - 1))
+
+
+def test_every_control_has_an_accessible_name_or_a_text(qtbot: QtBot, window: MainWindow) -> None:
+    qtbot.mouseClick(window.first_run.demo, Qt.MouseButton.LeftButton)
+    reach(qtbot, window, SessionState.READY)
+    for control in controls_of(window):
+        text = control.text() if isinstance(control, QAbstractButton) else ""
+        assert control.accessibleName() or text, (type(control).__name__, control.objectName(), control.parent())
+
+
+def test_the_keyboard_reaches_every_control_of_the_toolbar(qtbot: QtBot, window: MainWindow) -> None:
+    load(qtbot, window)
+    wanted = {
+        widget.accessibleName()
+        for action in window.toolbar.actions()
+        if (widget := window.toolbar.widgetForAction(action)).accessibleName() and widget.isEnabled()
+    }
+    assert {"Open a model", "Run", "Slots", "Temperature"} <= wanted
+    reached = set()
+    window.setFocus()
+    widget = window.nextInFocusChain()
+    while widget is not window:
+        if widget.focusPolicy() & Qt.FocusPolicy.TabFocus and widget.isVisible() and widget.isEnabled():
+            reached.add(widget.accessibleName())
+        widget = widget.nextInFocusChain()
+    assert wanted <= reached
+
+
+def test_selecting_rounds_by_keyboard(qtbot: QtBot, window: MainWindow) -> None:
+    load(qtbot, window)
+    run_for(qtbot, window, 100)
+    window.actions_by_id["stop"].trigger()
+    reach(qtbot, window, SessionState.READY)
+    last = int(window.session.trace.kind(Kind.ROUND)["round"].max())
+    window.actions_by_id["next_round"].trigger()
+    assert window.session.view.selected_round == last
+    window.actions_by_id["previous_round"].trigger()
+    assert window.session.view.selected_round == last - 1
+    window.clock.tick()
+    window.actions_by_id["deselect"].trigger()
+    assert window.session.view.selected_round is None
+
+
+def test_rejected_tokens_stay_hidden_at_the_next_start(make: WindowMaker) -> None:
+    window = make()
+    window.actions_by_id["show_rejected"].trigger()
+    assert not window.session.view.show_rejected
+    window.close()
+    assert not make().session.view.show_rejected
