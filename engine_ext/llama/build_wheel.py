@@ -39,7 +39,7 @@ def cache_root() -> Path:
     """Folder of the wheels: ``$DRAFTSCOPE_CACHE``, else ``draftscope`` in the user's cache folder."""
     if override := os.environ.get("DRAFTSCOPE_CACHE"):
         return Path(override)
-    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "draftscope"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "draftscope"
 
 
 def cpu_features() -> str:
@@ -94,8 +94,23 @@ def fetch_sdist(folder: Path) -> Path:
     return sdist
 
 
+def check_targets(patch: Path, source: Path) -> None:
+    """Make sure that the files that a patch changes are there: for want of context, git would make them.
+
+    Raises:
+        BuildError: names the patch and the file.
+    """
+    for line in patch.read_text(encoding="utf-8").splitlines():
+        if line.startswith("--- a/") and not (source / line.removeprefix("--- a/")).is_file():
+            raise BuildError(f"{patch.name} changes {line.removeprefix('--- a/')}, which this source does not have.")
+
+
 def unpack(sdist: Path, folder: Path, patched: bool) -> Path:
-    """Unpack the sdist into ``folder`` and apply the series; returns the source tree."""
+    """Unpack the sdist into ``folder`` and apply the series; returns the source tree.
+
+    Raises:
+        BuildError: a patch does not fit.
+    """
     shutil.rmtree(folder, ignore_errors=True)
     with tarfile.open(sdist) as archive:
         # Python 3.11.2 of Debian 12 has no filters; the archive's hash is pinned.
@@ -103,6 +118,7 @@ def unpack(sdist: Path, folder: Path, patched: bool) -> Path:
         archive.extractall(folder)
     source = folder / f"llama_cpp_python-{VERSION}"
     for patch in patch_files(patched):
+        check_targets(patch, source)
         command = ["git", "apply", "--unidiff-zero", "--whitespace=nowarn", str(patch.resolve())]
         run(f"Applying {patch.name}", command, cwd=source, env=os.environ | {"GIT_CEILING_DIRECTORIES": str(folder)})
     return source

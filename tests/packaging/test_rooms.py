@@ -1,0 +1,27 @@
+"""What a room brings into a process when it is imported: the walls that a list of imports cannot show."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+
+def loaded_by(*modules: str) -> set[str]:
+    """Names of all modules in a fresh interpreter that imported these."""
+    code = f"import {', '.join(modules)}, sys; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_that_a_trace_opens_with_nothing_of_the_engine_but_the_records() -> None:
+    loaded = loaded_by("draftscope.trace.tracefile", "draftscope.trace.acceptance", "draftscope.trace.export.chrome")
+    assert {name for name in loaded if name.startswith("draftscope.engine.")} == {"draftscope.engine.events"}
+    assert not {"llama_cpp", "PySide6", "pyqtgraph"} & loaded
+
+
+@pytest.mark.parametrize("command", ["run", "info", "export", "doctor", "desktop"])
+def test_that_no_command_loads_qt_or_the_library_in_its_own_process(command: str) -> None:
+    loaded = loaded_by("draftscope.main", f"draftscope.cli.{command}")
+    assert not {"llama_cpp", "draftscope.engine._core", "PySide6", "pyqtgraph"} & loaded
