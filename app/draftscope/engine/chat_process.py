@@ -18,7 +18,7 @@ from draftscope.engine.spawning import die_with_parent, take_answer_channel
 EXTRA_BYTES = 512 << 20
 """Address space that a template may use beyond what the interpreter and llama_cpp occupy."""
 
-MAX_TEXT_BYTES = 64 << 20
+MAX_TEXT_BYTES = 16 << 20
 """Longest text that is worth sending: no context holds more."""
 
 

@@ -33,12 +33,15 @@ class InProcessClient(ClientBase):
         super().__init__()
         self._make_backend = make_backend
         self._capacity = capacity
-        self._engine = self._start()
+        self._start()
 
-    def _start(self) -> _EngineThread:
+    def _start(self) -> None:
         memory = memoryview(mmap.mmap(-1, ring_bytes(self._capacity)))
         self._rings.add(Ring.create(memory, self._capacity))
-        return _EngineThread(self, memory, self._make_backend)
+        self._log_tail.clear()
+        self._is_closed = self._is_end_expected = False
+        self._engine = _EngineThread(self, memory, self._make_backend)
+        self._engine.begin()
 
     @property
     def is_alive(self) -> bool:
@@ -51,8 +54,7 @@ class InProcessClient(ClientBase):
     def restart(self) -> None:
         """See ``Client.restart``. An engine that does not come to an end is left behind in its thread."""
         self._end_engine()
-        self._is_closed = self._is_end_expected = False
-        self._engine = self._start()
+        self._start()
 
     def close(self) -> None:
         """See ``Client.close``."""
@@ -65,12 +67,12 @@ class InProcessClient(ClientBase):
 
     def take_from(self, engine: _EngineThread, answer: Answer) -> None:
         """An answer of an engine thread; those of one that was left behind are dropped."""
-        if getattr(self, "_engine", engine) is engine:
+        if self._engine is engine:
             self._take(answer)
 
     def note_end(self, engine: _EngineThread) -> None:
         """An engine thread has ended."""
-        if getattr(self, "_engine", engine) is engine:
+        if self._engine is engine:
             self._note_death(signal=0, exit_code=1)
 
 
@@ -81,6 +83,9 @@ class _EngineThread:
         self.host = Host(lambda: make_backend(memory), lambda answer: client.take_from(self, answer), writer.beat)
         self._thread = threading.Thread(target=self._work, name="draftscope-engine", daemon=True)
         self._is_over = False
+
+    def begin(self) -> None:
+        """Let it run; whoever made it must know it by now."""
         self._thread.start()
 
     @property

@@ -59,7 +59,11 @@ def _sender(channel: int) -> Callable[[Answer], None]:
 
 def _read_commands(host: Host) -> None:
     """Give every line to the host. At the end of the pipe the parent is gone, and the process ends."""
-    with open(0, "rb", closefd=False) as commands:
-        for line in commands:
-            host.receive(line)
+    try:
+        with open(0, "rb", closefd=False) as commands:
+            for line in commands:
+                host.receive(line)
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
     os._exit(0)

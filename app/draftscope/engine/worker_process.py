@@ -18,8 +18,8 @@ from draftscope.engine.errors import EngineError, ErrorCode
 from draftscope.engine.shared_memory import SharedMemory
 from draftscope.engine.spawning import child_environment, python_command
 
-_LAST_WORDS_LIMIT_S = 0.5
-"""How long the end of a process waits for what it had written: a grandchild could hold the pipe open."""
+_LAST_WORDS_LIMIT_S = 0.3
+"""How long the end of a process waits for each of its two pipes to be read: a grandchild could hold one open."""
 
 
 class WorkerProcess:
