@@ -15,6 +15,11 @@ import pytest
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 os.environ.setdefault("GGML_NO_BACKTRACE", "1")
 
+# Built by 'make test'; found here when pytest is called by hand afterwards.
+_STOCK_SITE = Path(__file__).resolve().parents[1] / "build" / "stock-site"
+if _STOCK_SITE.is_dir():
+    os.environ.setdefault("DRAFTSCOPE_STOCK_SITE", str(_STOCK_SITE))
+
 pytest_plugins = ["tests.models.fixtures"]
 
 hypothesis.settings.register_profile("deterministic", derandomize=True, database=None, deadline=None)
