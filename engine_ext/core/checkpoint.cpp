@@ -1,7 +1,5 @@
 #include "checkpoint.h"
 
-#include "error.h"
-
 namespace draftscope {
 
 namespace {
@@ -109,10 +107,6 @@ std::string steps(int32_t n) {
 }  // namespace
 
 WayBack choose_way_back(CheckpointMode asked, int32_t n_rs_seq_asked, int32_t n_draft_max, const Decoder & target, bool can_drop_tail) {
-    if (asked == CheckpointMode::Cow || asked == CheckpointMode::Device) {
-        throw EngineError("bad_settings", std::string("Checkpoints in mode '") + (asked == CheckpointMode::Cow ? "cow" : "device") +
-                                              "' are not in this version.", "Use auto, rollback or host.");
-    }
     WayBack way;
     way.asked            = asked;
     way.n_rs_seq_asked   = n_rs_seq_asked;

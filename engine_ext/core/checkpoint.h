@@ -48,8 +48,7 @@ struct WayBack {
     int64_t        bytes_per_slot    = 0;    // of a saved state, where states are saved
 };
 
-// Choose for a target context that was made with n_rs_seq_asked. Throws EngineError(bad_settings) for modes that this
-// version does not have.
+// Choose for a target context that was made with n_rs_seq_asked.
 WayBack choose_way_back(CheckpointMode asked, int32_t n_rs_seq_asked, int32_t n_draft_max, const Decoder & target, bool can_drop_tail);
 
 std::unique_ptr<Checkpoint> make_checkpoint(Mechanism mechanism, Companion & companion, Recorder & recorder, int32_t n_slots);

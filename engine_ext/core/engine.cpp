@@ -3,7 +3,8 @@
 #include "error.h"
 
 #include <algorithm>
-#include <cmath>
+#include <iomanip>
+#include <sstream>
 #include <thread>
 
 namespace draftscope {
@@ -20,8 +21,12 @@ constexpr int32_t max_threads = 256;
 
 void check_range(const char * what, double value, double low, double high) {
     if (!(value >= low && value <= high)) {
-        const auto text = [](double x) { return std::to_string(static_cast<int64_t>(x)); };
-        throw EngineError("bad_settings", std::string(what) + " is " + std::to_string(value) + ", outside " + text(low) + " to " + text(high) + ".");
+        const auto text = [](double x) {
+            std::ostringstream out;
+            out << std::setprecision(10) << x;
+            return out.str();
+        };
+        throw EngineError("bad_settings", std::string(what) + " is " + text(value) + ", outside " + text(low) + " to " + text(high) + ".");
     }
 }
 
@@ -31,6 +36,11 @@ void check_settings(const ContextSettings & settings) {
     check_range("The draft length", settings.n_draft_max, 0, max_draft);
     check_range("The number of threads", settings.n_threads, 0, max_threads);
     check_range("The batch size", settings.n_batch, 32, 1 << 16);
+    if (settings.checkpoint == CheckpointMode::Cow || settings.checkpoint == CheckpointMode::Device) {
+        const bool cow = settings.checkpoint == CheckpointMode::Cow;
+        throw EngineError("bad_settings", std::string("Checkpoints in mode '") + (cow ? "cow" : "device") + "' are not in this version.",
+                          "Use auto, rollback or host.");
+    }
 }
 
 void check_sampling(const SamplingSettings & sampling) {
@@ -125,7 +135,7 @@ void Engine::describe_model() {
     report_.devices            = model->devices();
     report_.engine             = std::string("llama.cpp ") + llama_version();
     report_.is_patched         = grants_rollback("qwen3next");
-    report_.speculation.n_layer_nextn = llama_model_n_layer_nextn(m);
+    report_.speculation.n_layer_nextn = model->n_layer_nextn();
 }
 
 void Engine::unload() {
@@ -141,7 +151,10 @@ std::string Engine::why_not_drafting(const ContextSettings & settings) const {
     if (settings.n_draft_max == 0) {
         return "The draft length is 0.";
     }
-    if (llama_model_n_layer_nextn(model->get()) == 0) {
+    if (!model->mtp_obstacle.empty()) {
+        return model->mtp_obstacle;
+    }
+    if (model->n_layer_nextn() == 0) {
         return "This model file has no MTP layers, so there is nothing that could draft.";
     }
     if (const auto missing = missing_symbols(); !missing.empty()) {
@@ -161,7 +174,7 @@ ModelReport Engine::configure(const ContextSettings & settings) {
     auto        fresh = std::make_unique<Parts>();
     const auto  why   = why_not_drafting(settings);
     const bool  draft = why.empty();
-    Speculation speculation{draft, llama_model_n_layer_nextn(model->get()), draft ? settings.n_draft_max : 0, why};
+    Speculation speculation{draft, model->n_layer_nextn(), draft ? settings.n_draft_max : 0, why};
     if (draft && speculation.n_layer_nextn > 1) {
         speculation.n_draft_max = 1;
         speculation.reason      = "This model chains " + std::to_string(speculation.n_layer_nextn) +

@@ -57,12 +57,12 @@ std::vector<Device> list_devices() {
     return devices;
 }
 
-Model::Model(const ModelSettings & settings, const Progress & progress) {
+Model::Model(const ModelSettings & settings, const Progress & progress) : mtp_obstacle(settings.mtp_obstacle) {
     std::vector<ggml_backend_dev_t> devices = find_devices(settings.devices);
     ProgressState                   state{&progress};
 
     llama_model_params params          = llama_model_default_params();
-    params.load_mtp                    = true;
+    params.load_mtp                    = mtp_obstacle.empty();
     params.n_gpu_layers                = settings.n_gpu_layers;
     params.load_mode                   = settings.use_mmap ? LLAMA_LOAD_MODE_MMAP : LLAMA_LOAD_MODE_NONE;
     params.devices                     = devices.empty() ? nullptr : devices.data();

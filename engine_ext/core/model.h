@@ -5,7 +5,6 @@
 #include "settings.h"
 
 #include <functional>
-#include <optional>
 #include <string>
 
 namespace draftscope {
@@ -31,6 +30,7 @@ public:
     llama_model *       get() const { return model.get(); }
     const llama_vocab * vocab() const { return llama_model_get_vocab(model.get()); }
     int32_t             n_vocab() const { return llama_vocab_n_tokens(vocab()); }
+    int32_t             n_layer_nextn() const { return mtp_obstacle.empty() ? llama_model_n_layer_nextn(model.get()) : 0; }
     bool                has_tokenizer() const { return llama_vocab_type(vocab()) != LLAMA_VOCAB_TYPE_NONE; }
 
     std::string metadata(const char * key) const;    // empty when absent
@@ -42,6 +42,9 @@ public:
 
     // Bytes of a token: a part of a UTF-8 character at times; with_control: control tokens by name, else empty.
     std::string piece(int32_t token, bool with_control) const;
+
+    // Why the file's MTP layers were not loaded; empty when they were, or when there are none.
+    const std::string mtp_obstacle;
 
 private:
     ModelPtr model;

@@ -14,6 +14,7 @@ struct ModelSettings {
     int32_t                  n_gpu_layers = -1;
     std::vector<std::string> devices;    // names as ggml has them; empty: all
     bool                     use_mmap = true;
+    std::string              mtp_obstacle;    // why the MTP layers cannot be used: they are not loaded then; empty: they can
 };
 
 struct ContextSettings {

@@ -6,14 +6,16 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from draftscope.engine import events
+from draftscope.engine.errors import EngineError
 from draftscope.engine.native import _core, engine_facts
 from draftscope.engine.protocol import CheckpointMode, ContextSettings
-from tests.engine_ext.harness import TEXTS, run, token_prompts
+from tests.engine_ext.harness import TEXTS, open_bench, run, token_prompts
 
 ROOT = Path(__file__).parents[2]
 
@@ -57,6 +59,18 @@ def test_that_a_model_without_mtp_runs_and_says_why_nothing_is_drafted(dense_mod
     assert all(len(tokens) == 64 for tokens in done.tokens)
 
 
+def test_that_a_model_whose_mtp_layers_cannot_be_used_runs_without_them(made_model: Callable[[str], Path]) -> None:
+    model = made_model("two-mtp-layers")
+    with pytest.raises(EngineError, match="drives exactly one"):
+        run(model, token_prompts(1))
+    done = run(model, token_prompts(2), ContextSettings(use_mtp=False, n_threads=1))
+    assert all(len(tokens) == 64 for tokens in done.tokens)
+    with open_bench(model, ContextSettings(n_slots=1, use_mtp=False, n_threads=1)) as bench:
+        again = bench.backend.configure(ContextSettings(n_slots=1, n_threads=1))  # asks for what was not loaded
+    assert not again.speculation.is_active
+    assert "drives exactly one" in again.speculation.reason
+
+
 def test_that_mtp_turned_off_says_so(demo_model: Path) -> None:
     off = run(demo_model, TEXTS[:1], ContextSettings(use_mtp=False, n_threads=1))
     assert off.report.speculation.reason == "MTP is turned off."
@@ -68,6 +82,7 @@ def test_that_mtp_turned_off_says_so(demo_model: Path) -> None:
 STOCK_RUN = """
 import dataclasses, json, sys
 from pathlib import Path
+from draftscope.engine.errors import EngineError
 from draftscope.engine.native import engine_facts
 from draftscope.engine.protocol import ContextSettings
 from tests.engine_ext.harness import run, token_prompts

@@ -161,7 +161,7 @@ class NativeBackend:
         """See ``Backend.load``. Files that libllama would abort on are refused before it sees them."""
         self.unload()
         started = time.monotonic()
-        self._file = check_loadable(model.path)
+        self._file = check_loadable(model.path, use_mtp=context.use_mtp)
         if not model.use_mmap and self._runs_on_cpu(model):
             check_fits("The weights of this model", self._file.size_bytes, available_bytes())
         with _with_llamas_words():
@@ -170,6 +170,7 @@ class NativeBackend:
                 n_gpu_layers=model.n_gpu_layers,
                 devices=list(model.devices),
                 use_mmap=model.use_mmap,
+                mtp_obstacle="" if self._file.mtp.can_draft else self._file.mtp.reason,
                 progress=lambda fraction: progress(fraction, "weights"),
             )
         self._model = model
