@@ -74,6 +74,7 @@ def test_records_written_before_the_engine_died_are_kept(ready: Session, client:
 def test_another_model_forgets_the_run_of_the_last(ready: Session, client: ScriptedClient) -> None:
     ready.run(request())
     client.records = token_records(4)
+    client.answers.append(Pieces({1: b"of the old model"}))
     client.answer_run()
     ready.poll()
     ready.open_model("b.gguf")
@@ -81,6 +82,7 @@ def test_another_model_forgets_the_run_of_the_last(ready: Session, client: Scrip
     client.answer_load()
     ready.poll()
     assert ready.trace.n_records == 0
+    assert ready.pieces.piece(1) is None
     assert ready.tasks == ()
 
 

@@ -35,8 +35,9 @@ class RunRecord:
         self.request, self.tasks, self._model = request, tasks, model
 
     def forget(self) -> None:
-        """Forget the run: nothing has run yet. Pieces stay, since they belong to the model."""
+        """Another model is there: nothing has run yet, and token ids stand for other bytes than before."""
         self.trace.clear()
+        self.pieces.clear()
         self.acceptance.update(self.trace)
         self.results.clear()
         self.report = self.request = self._model = None

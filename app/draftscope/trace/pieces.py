@@ -22,6 +22,10 @@ class PieceTable:
         """Take more pieces; a token that is known already gets the newer piece."""
         self._pieces.update(pieces)
 
+    def clear(self) -> None:
+        """Forget all: the tokens of another model stand for other bytes."""
+        self._pieces.clear()
+
     def piece(self, token: int) -> bytes | None:
         """The bytes of a token; None while they are not known."""
         return self._pieces.get(token)
