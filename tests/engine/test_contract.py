@@ -182,28 +182,27 @@ def test_a_prompt_may_be_messages_or_tokens(loaded: Talk) -> None:
     assert tokens.n_prompt == 3
 
 
-@pytest.mark.parametrize(
-    ("bad", "code"),
-    [
-        (task(7), ErrorCode.BAD_SETTINGS),
-        (task(-1), ErrorCode.BAD_SETTINGS),
-        (task(0), ErrorCode.BAD_SETTINGS),  # a second task for the slot of the good one
-        (task(1, max_tokens=0), ErrorCode.BAD_SETTINGS),
-        (task(1, max_tokens=2**50), ErrorCode.BAD_SETTINGS),
-        (replace(task(1), sampling=replace(GREEDY, top_p=float("nan"))), ErrorCode.BAD_SETTINGS),
-        (replace(task(1), sampling=replace(GREEDY, repeat_last_n=-9)), ErrorCode.BAD_SETTINGS),
-        (task(1, text=""), ErrorCode.BAD_PROMPT),
-        (task(1, text="half a \ud800 character"), ErrorCode.BAD_PROMPT),
-        (task(1, text="word " * 5000), ErrorCode.BAD_PROMPT),
-        (SlotTask(1, Prompt(tokens=(1, 2**30))), ErrorCode.BAD_PROMPT),
-        (SlotTask(1, Prompt(tokens=(1, -5))), ErrorCode.BAD_PROMPT),
-        (SlotTask(1, Prompt(text="a", tokens=(1,))), ErrorCode.BAD_PROMPT),
-    ],
-    ids=lambda value: str(value) if isinstance(value, ErrorCode) else "",
-)
-def test_a_submit_with_one_bad_task_starts_none_of_them(loaded: Talk, bad: SlotTask, code: ErrorCode) -> None:
-    refused = loaded.ask(Submit(loaded.client.next_id(), (task(0), bad)))
-    assert code_of(refused) is code
+BAD_TASKS = [
+    (task(7), ErrorCode.BAD_SETTINGS),
+    (task(-1), ErrorCode.BAD_SETTINGS),
+    (task(0), ErrorCode.BAD_SETTINGS),  # a second task for the slot of the good one
+    (task(1, max_tokens=0), ErrorCode.BAD_SETTINGS),
+    (task(1, max_tokens=2**50), ErrorCode.BAD_SETTINGS),
+    (replace(task(1), sampling=replace(GREEDY, top_p=float("nan"))), ErrorCode.BAD_SETTINGS),
+    (replace(task(1), sampling=replace(GREEDY, repeat_last_n=-9)), ErrorCode.BAD_SETTINGS),
+    (task(1, text=""), ErrorCode.BAD_PROMPT),
+    (task(1, text="half a \ud800 character"), ErrorCode.BAD_PROMPT),
+    (task(1, text="word " * 5000), ErrorCode.BAD_PROMPT),
+    (SlotTask(1, Prompt(tokens=(1, 2**30))), ErrorCode.BAD_PROMPT),
+    (SlotTask(1, Prompt(tokens=(1, -5))), ErrorCode.BAD_PROMPT),
+    (SlotTask(1, Prompt(text="a", tokens=(1,))), ErrorCode.BAD_PROMPT),
+]
+
+
+def test_a_submit_with_one_bad_task_starts_none_of_them(loaded: Talk) -> None:
+    for bad, code in BAD_TASKS:
+        refused = loaded.ask(Submit(loaded.client.next_id(), (task(0), bad)))
+        assert code_of(refused) is code, bad
     assert len(loaded.run(task(0), task(1)).results) == 2
 
 
