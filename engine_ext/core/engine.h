@@ -4,7 +4,7 @@
 #pragma once
 
 #include "event_ring.h"
-#include "round.h"
+#include "parts.h"
 
 #include <array>
 #include <atomic>
@@ -13,13 +13,6 @@
 #include <vector>
 
 namespace draftscope {
-
-struct Speculation {
-    bool        is_active     = false;
-    int32_t     n_layer_nextn = 0;
-    int32_t     n_draft_max   = 0;    // granted
-    std::string reason;               // why nothing, or less than asked, is drafted
-};
 
 struct ModelReport {
     std::string              description, architecture;
@@ -46,8 +39,6 @@ struct ChatTemplate {
 
 class Engine {
 public:
-    static constexpr int32_t max_slots = 64;
-
     // memory: an initialised ring (event_ring.h), alive as long as the engine.
     Engine(void * memory, size_t size_bytes);
     ~Engine();
@@ -81,12 +72,8 @@ public:
     std::vector<float> logits_of(int32_t slot, const std::vector<int32_t> & tokens, const std::vector<int32_t> & chunks);
 
 private:
-    struct Parts;
-
     void                describe_model();
-    void                make_target(Parts & parts, bool draft, int32_t n_draft);
-    void                make_draft(Parts & parts, bool draft);
-    std::string         why_not_drafting(const ContextSettings & settings) const;
+    void                connect_cancel();
     std::vector<Slot *> slots_in(SlotState state);
     void                drop_cancelled();
     bool                all_in_flight_cancelled();
@@ -102,9 +89,5 @@ private:
     std::vector<Slot *>                      in_flight;    // slots of the step being computed
     uint32_t                                 n_asked = 0;
 };
-
-// Threads when the caller does not say: one core stays free for the window on small machines, half the logical cores are
-// taken on larger ones.
-int32_t default_threads();
 
 }  // namespace draftscope

@@ -40,6 +40,19 @@ bool on_progress(float fraction, void * data) {
     return !state->cancelled;
 }
 
+// Rounds need a decoder with a memory that goes token by token.
+void check_generates(const Model & model) {
+    const llama_model * m = model.get();
+    const char *        why = llama_model_has_encoder(m)   ? "has an encoder"
+                            : !llama_model_has_decoder(m)  ? "has no decoder"
+                            : llama_model_is_diffusion(m)  ? "generates by diffusion"
+                                                           : nullptr;
+    if (why != nullptr) {
+        throw EngineError("unsupported_model", "This model (" + model.metadata("general.architecture") + ") " + why +
+                                                   "; Draftscope runs models that generate text token by token.");
+    }
+}
+
 }  // namespace
 
 std::vector<Device> list_devices() {
@@ -78,6 +91,7 @@ Model::Model(const ModelSettings & settings, const Progress & progress) : mtp_ob
         throw EngineError("bad_file", "llama.cpp could not load '" + settings.path + "'.",
                           "The log has its own words. A file made for a newer llama.cpp needs a newer engine.");
     }
+    check_generates(*this);
 }
 
 std::string Model::metadata(const char * key) const {

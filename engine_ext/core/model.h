@@ -24,12 +24,14 @@ public:
     // Told the fraction loaded in [0, 1]; answers false to cancel. Called on the loading thread.
     using Progress = std::function<bool(float)>;
 
-    // Throws EngineError: bad_settings (unknown device), cancelled, bad_file (libllama's own words in the log).
+    // Throws EngineError: bad_settings (unknown device), cancelled, bad_file (libllama's own words in the log),
+    // unsupported_model (does not generate token by token).
     Model(const ModelSettings & settings, const Progress & progress);
 
     llama_model *       get() const { return model.get(); }
     const llama_vocab * vocab() const { return llama_model_get_vocab(model.get()); }
     int32_t             n_vocab() const { return llama_vocab_n_tokens(vocab()); }
+    bool                is_recurrent() const { return llama_model_is_recurrent(model.get()) || llama_model_is_hybrid(model.get()); }
     int32_t             n_layer_nextn() const { return mtp_obstacle.empty() ? llama_model_n_layer_nextn(model.get()) : 0; }
     bool                has_tokenizer() const { return llama_vocab_type(vocab()) != LLAMA_VOCAB_TYPE_NONE; }
 

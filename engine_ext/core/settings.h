@@ -48,4 +48,15 @@ struct Task {
     bool                     ignore_eos = false;
 };
 
+constexpr int32_t max_slots = 64;
+
+// Throw EngineError(bad_settings) for what is out of range, or not in this version.
+void check_settings(const ContextSettings & settings);
+void check_sampling(const SamplingSettings & sampling);
+void check_range(const char * what, double value, double low, double high);
+
+// Threads when the caller does not say: one core stays free for the window on small machines, half the logical cores are
+// taken on larger ones.
+int32_t default_threads();
+
 }  // namespace draftscope

@@ -153,9 +153,3 @@ class TinyMTP(nn.Module):
 def count(model: nn.Module) -> int:
     """Number of parameters."""
     return sum(p.numel() for p in model.parameters())
-
-
-if __name__ == "__main__":
-    from selftest import check_all
-
-    check_all()

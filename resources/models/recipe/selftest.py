@@ -67,3 +67,7 @@ def _check_unrolled_mtp(model: TinyMTP, ids: torch.Tensor) -> None:
         difference = (replayed[:, p + step] - outs[step][:, p + step]).abs().max().item()
         print(f"MTP step {step + 1}, unrolled against replayed: {difference:.1e}")
         assert difference < 1e-3
+
+
+if __name__ == "__main__":
+    check_all()

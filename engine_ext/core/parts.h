@@ -1,0 +1,47 @@
+// The parts that work on one loaded model: contexts, companion, driver, checkpoints and slots, made together for the
+// settings of one configure() and gone together.
+#pragma once
+
+#include "round.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace draftscope {
+
+struct Speculation {
+    bool        is_active     = false;
+    int32_t     n_layer_nextn = 0;
+    int32_t     n_draft_max   = 0;    // granted
+    std::string reason;               // why nothing, or less than asked, is drafted
+};
+
+struct Parts {
+    // Settings are checked already. Throws EngineError: out_of_memory, unsupported_model. Borrows model and recorder.
+    Parts(const Model & model, const ContextSettings & settings_, Recorder & recorder);
+    Parts(const Parts &)             = delete;
+    Parts & operator=(const Parts &) = delete;
+
+    ContextSettings settings;    // as granted
+    Speculation     speculation;
+    WayBack         way_back;
+
+    // In the order in which they are made; they go away in reverse.
+    std::unique_ptr<Decoder>           target;
+    std::unique_ptr<MtpDriver>         driver;    // null: nothing is drafted
+    std::unique_ptr<Companion>         companion;
+    std::unique_ptr<Checkpoint>        checkpoint;
+    std::unique_ptr<Contexts>          contexts;
+    std::vector<std::unique_ptr<Slot>> slots;
+    TargetCounts                       counts;
+    std::unique_ptr<Scheduler>         scheduler;
+    std::unique_ptr<Round>             round;
+
+private:
+    void make_target(const Model & model);
+    void make_draft(const Model & model, Recorder & recorder);
+    void measure_state();
+};
+
+}  // namespace draftscope
