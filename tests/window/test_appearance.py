@@ -14,6 +14,7 @@ from draftscope.window import appearance as module
 from draftscope.window.actions import ACTIONS
 from draftscope.window.appearance import Appearance, make_palette
 from draftscope.window.icons import SIZES, tinted_icon
+from draftscope.window.main_window import window_icon
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ def test_text_can_be_read_on_every_surface_of_the_palette(theme: Theme) -> None:
 
 @pytest.mark.parametrize("theme", [DARK, LIGHT], ids=lambda theme: theme.name)
 def test_every_icon_is_drawn_in_the_colour_of_the_theme(qapp: QApplication, theme: Theme) -> None:
-    for name in {row.icon for row in ACTIONS if row.icon} | {"float", "close", "draftscope"}:
+    for name in {row.icon for row in ACTIONS if row.icon} | {"float", "close"}:
         icon = tinted_icon(name, theme)
         assert not icon.isNull()
         image = icon.pixmap(SIZES[-1]).toImage()
@@ -57,6 +58,10 @@ def test_every_icon_is_drawn_in_the_colour_of_the_theme(qapp: QApplication, them
         assert {colour.name() for colour in opaque} == {theme.text}, name
         faded = icon.pixmap(SIZES[-1], QIcon.Mode.Disabled).toImage()
         assert faded != image, name
+
+
+def test_the_program_has_an_icon(qapp: QApplication) -> None:
+    assert not window_icon().pixmap(64).isNull()
 
 
 def test_a_missing_icon_is_an_error(qapp: QApplication) -> None:

@@ -71,6 +71,11 @@ def test_a_socket_that_answers_is_not_taken_away(name: str, first: SingleInstanc
     second.close()
 
 
+def assert_dropped(qtbot: QtBot, socket: QLocalSocket) -> None:
+    """The other side hangs up."""
+    qtbot.waitUntil(lambda: socket.state() == QLocalSocket.LocalSocketState.UnconnectedState)
+
+
 def test_nonsense_from_the_socket_is_dropped(qtbot: QtBot, name: str, first: SingleInstance) -> None:
     asked: list[Path | None] = []
     first.asked.connect(asked.append)
@@ -80,7 +85,7 @@ def test_nonsense_from_the_socket_is_dropped(qtbot: QtBot, name: str, first: Sin
         assert socket.waitForConnected(1_000)
         socket.write(line)
         socket.flush()
-        qtbot.waitUntil(lambda socket=socket: socket.state() == QLocalSocket.LocalSocketState.UnconnectedState)
+        assert_dropped(qtbot, socket)
     assert asked == []
 
 

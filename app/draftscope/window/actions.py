@@ -44,12 +44,12 @@ class Action:
     is_checked: Callable[[Situation], bool] | None = None
 
 
-def _theme(choice: str, text: str) -> Action:
+def _theme(choice: str, text: str, tip: str) -> Action:
     return Action(
         f"theme_{choice}",
         text,
         "View",
-        f"Colours: {text.lower()}",
+        tip,
         lambda commands: commands.choose_theme(choice),
         group=2,
         is_checked=lambda now: now.theme_choice == choice,
@@ -205,9 +205,9 @@ ACTIONS = (
         group=1,
         why_not=why_not_deselect,
     ),
-    _theme("system", "As the system"),
-    _theme("dark", "Dark"),
-    _theme("light", "Light"),
+    _theme("system", "Colours of the system", "Dark or light as the system has it"),
+    _theme("dark", "Dark colours", "Stay dark, whatever the system has"),
+    _theme("light", "Light colours", "Stay light, whatever the system has"),
     Action(
         "full_screen",
         "Full screen",

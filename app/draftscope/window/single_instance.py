@@ -55,9 +55,9 @@ class SingleInstance(QObject):
         self._server = QLocalServer(self)
         self._server.setSocketOptions(QLocalServer.SocketOption.UserAccessOption)
         self._server.newConnection.connect(self._on_connected)
-        # Asked first, since with access options Qt puts its socket over one that is in use. One that does not answer was
-        # left behind by a window that was killed.
-        self.is_listening = not _answers(name) and (QLocalServer.removeServer(name) and self._server.listen(name))
+        # Asked first, since with access options Qt puts its socket over one that is in use. One that does not answer
+        # was left behind by a window that was killed.
+        self.is_listening = not _answers(name) and QLocalServer.removeServer(name) and self._server.listen(name)
 
     def close(self) -> None:
         """Stop listening and take the socket away."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from draftscope.base.paths import resource
 from draftscope.base.theme import Theme, mix
 
 
@@ -10,6 +11,7 @@ def style_sheet(theme: Theme) -> str:
     hover = mix(theme.raised, theme.text, 0.10)
     pressed = mix(theme.raised, theme.text, 0.18)
     faded = mix(theme.panel, theme.text, 0.45)
+    check = resource("icons", f"check_{theme.name}.svg").as_posix()
     return f"""
 QMainWindow::separator {{ background: {theme.window}; width: 6px; height: 6px; }}
 QMainWindow::separator:hover {{ background: {theme.accent}; }}
@@ -56,6 +58,11 @@ QProgressBar {{ background: {theme.window}; border: 1px solid {theme.line}; bord
 QProgressBar::chunk {{ background: {theme.accent}; border-radius: 3px; }}
 QWidget#first_run QLabel#sentence {{ color: {theme.dim}; }}
 QWidget#first_run QLabel#title {{ font-size: 22px; font-weight: 600; }}
+QCheckBox::indicator {{ width: 13px; height: 13px; border: 1px solid {theme.dim}; border-radius: 3px;
+    background: {theme.panel}; }}
+QCheckBox::indicator:checked {{ background: {theme.accent}; border-color: {theme.accent}; image: url({check}); }}
+QCheckBox::indicator:focus {{ border: 2px solid {theme.accent}; }}
+QCheckBox::indicator:disabled {{ border-color: {theme.line}; background: {theme.raised}; }}
 QLabel[isDim="true"] {{ color: {theme.dim}; }}
 QLabel[tone="bad"] {{ color: {theme.bad}; }}
 QLabel[tone="warn"] {{ color: {theme.warn}; }}
