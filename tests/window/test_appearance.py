@@ -13,8 +13,7 @@ from draftscope.base.theme import DARK, LIGHT, MIN_TEXT_CONTRAST, Theme, contras
 from draftscope.window import appearance as module
 from draftscope.window.actions import ACTIONS
 from draftscope.window.appearance import Appearance, make_palette
-from draftscope.window.icons import SIZES, tinted_icon
-from draftscope.window.main_window import window_icon
+from draftscope.window.icons import SIZES, program_icon, tinted_icon
 
 
 @pytest.fixture
@@ -61,7 +60,7 @@ def test_every_icon_is_drawn_in_the_colour_of_the_theme(qapp: QApplication, them
 
 
 def test_the_program_has_an_icon(qapp: QApplication) -> None:
-    assert not window_icon().pixmap(64).isNull()
+    assert not program_icon().pixmap(64).isNull()
 
 
 def test_a_missing_icon_is_an_error(qapp: QApplication) -> None:

@@ -61,7 +61,7 @@ QWidget#first_run QLabel#title {{ font-size: 22px; font-weight: 600; }}
 QCheckBox::indicator {{ width: 13px; height: 13px; border: 1px solid {theme.dim}; border-radius: 3px;
     background: {theme.panel}; }}
 QCheckBox::indicator:checked {{ background: {theme.accent}; border-color: {theme.accent}; image: url({check}); }}
-QCheckBox::indicator:focus {{ border: 2px solid {theme.accent}; }}
+QCheckBox::indicator:focus {{ border: 1px solid {theme.accent}; }}
 QCheckBox::indicator:disabled {{ border-color: {theme.line}; background: {theme.raised}; }}
 QLabel[isDim="true"] {{ color: {theme.dim}; }}
 QLabel[tone="bad"] {{ color: {theme.bad}; }}
