@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
@@ -81,6 +82,20 @@ def test_the_open_dialog_refuses_what_is_no_model_and_says_why(
     dialog.path.clear()
     assert dialog.open_button.toolTip() == "Choose a file first."
     dialog.reject()
+
+
+def test_a_model_whose_mtp_layers_cannot_be_used_opens_when_drafting_is_off(
+    qtbot: QtBot, window: MainWindow, made_model: Callable[[str], Path]
+) -> None:
+    path = made_model("two-mtp-layers")
+    dialog = open_dialog(window, path)
+    qtbot.waitUntil(lambda: "draft length to 0" in dialog.open_button.toolTip())
+    assert not dialog.open_button.isEnabled()
+    dialog.reject()
+    window.controls.draft.setValue(0)
+    again = open_dialog(window, path)
+    qtbot.waitUntil(again.open_button.isEnabled)
+    again.reject()
 
 
 def test_a_late_answer_about_an_earlier_file_is_dropped(qtbot: QtBot, window: MainWindow, tmp_path: Path) -> None:

@@ -154,7 +154,7 @@ class OpenDialog(QDialog):
             return
         self._model = answer
         self._tell_facts()
-        self._allow("" if answer.obstacle is None else answer.obstacle.message)
+        self._allow(_why_not_open(answer, self._setup.draft_length))
 
     def _tell_facts(self) -> None:
         if self._model is not None:
@@ -175,6 +175,14 @@ class OpenDialog(QDialog):
     def _allow(self, reason: str) -> None:
         self.open_button.setEnabled(not reason)
         self.open_button.setToolTip(reason)
+
+
+def _why_not_open(model: ModelFile, draft_length: int) -> str:
+    """Why the file cannot be loaded; '' too for one whose MTP layers alone cannot be used, while drafting is off."""
+    if model.obstacle is None or (model.mtp.needs_no_mtp and draft_length == 0):
+        return ""
+    way = " Set the draft length to 0 to run it without drafting." if model.mtp.needs_no_mtp else ""
+    return f"{model.obstacle.message}{way}"
 
 
 def _spin(key: str, value: int) -> QSpinBox:
