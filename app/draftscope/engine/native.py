@@ -161,7 +161,7 @@ class NativeBackend:
         """See ``Backend.load``. Files that libllama would abort on are refused before it sees them."""
         self.unload()
         started = time.monotonic()
-        self._file = check_loadable(model.path, use_mtp=context.use_mtp)
+        self._file = check_loadable(model.path, use_mtp=context.use_mtp and context.n_draft_max > 0)
         if not model.use_mmap and self._runs_on_cpu(model):
             check_fits("The weights of this model", self._file.size_bytes, available_bytes())
         with _with_llamas_words():

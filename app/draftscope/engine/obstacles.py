@@ -230,7 +230,7 @@ def _unusable_mtp(s: Subject, use_mtp: bool) -> ErrorReport | None:
         f" Missing, for example: {quoted(mtp.missing[0])}." if mtp.missing and mtp.family is not MtpFamily.NONE else ""
     )
     way = (
-        "Run it without drafting (--no-mtp)."
+        "Run it without drafting: draft length 0, or --no-mtp on the command line."
         if mtp.needs_no_mtp
         else "Get a file of the model that has its MTP layers, or one without any."
     )
