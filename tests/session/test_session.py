@@ -49,6 +49,7 @@ def test_records_of_contexts_being_made_belong_to_no_run(ready: Session, client:
 def test_a_new_run_forgets_the_records_and_the_selection_of_the_last(ready: Session, client: ScriptedClient) -> None:
     ready.run(request())
     client.records = token_records(3)
+    client.answers.append(Pieces({1: b"told once"}))
     client.answer_run()
     ready.poll()
     ready.view.select_round(7)
@@ -56,6 +57,7 @@ def test_a_new_run_forgets_the_records_and_the_selection_of_the_last(ready: Sess
     ready.run(request())
     assert ready.trace is trace
     assert ready.trace.n_records == 0
+    assert ready.pieces.piece(1) == b"told once"
     assert ready.view.selected_round is None
     assert ready.meter.n_records == 0
 

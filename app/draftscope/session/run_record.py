@@ -30,14 +30,17 @@ class RunRecord:
         self._model: ModelReport | None = None
 
     def begin(self, model: ModelReport, request: RunRequest, tasks: tuple[SlotTask, ...]) -> None:
-        """Forget the last run and start a new one of these tasks."""
-        self.forget()
+        """Forget the last run and start a new one of these tasks. Pieces stay: the engine tells each only once."""
+        self._forget_run()
         self.request, self.tasks, self._model = request, tasks, model
 
     def forget(self) -> None:
         """Another model is there: nothing has run yet, and token ids stand for other bytes than before."""
-        self.trace.clear()
+        self._forget_run()
         self.pieces.clear()
+
+    def _forget_run(self) -> None:
+        self.trace.clear()
         self.acceptance.update(self.trace)
         self.results.clear()
         self.report = self.request = self._model = None
