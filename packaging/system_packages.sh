@@ -12,7 +12,7 @@ for purpose in "$@"; do
         build) packages="$packages python3 python3-venv python3-dev g++ git ccache" ;;
         window) packages="$packages libegl1 libgl1 libdbus-1-3 libfontconfig1 libglib2.0-0 libxkbcommon-x11-0
             libxcb-cursor0 libxcb-icccm4 libxcb-keysyms1 libxcb-shape0 fonts-dejavu-core" ;;
-        test) packages="$packages xvfb xdotool fluxbox" ;;
+        test) packages="$packages xvfb xdotool fluxbox desktop-file-utils shared-mime-info libglib2.0-bin" ;;
         *) echo "system_packages.sh: '$purpose' is none of build, window, test." >&2; exit 2 ;;
     esac
 done

@@ -14,6 +14,8 @@ import pytest
 # Before anything imports Qt. Tests of a real window start one in a process of its own.
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 os.environ.setdefault("GGML_NO_BACKTRACE", "1")
+# Of other locales than UTF-8 ones Qt complains, in a warning and on stderr.
+os.environ["LC_ALL"] = "C.UTF-8"
 
 # Built by 'make test'; found here when pytest is called by hand afterwards.
 _STOCK_SITE = Path(__file__).resolve().parents[1] / "build" / "stock-site"
