@@ -60,6 +60,11 @@ class Run:
         ]
         return [(int(row["position"]), int(row["n"]), int(row["token"])) for row in rows]
 
+    def probabilities(self, slot: int) -> list[float]:
+        """Probability of every token of a slot, drafted and rejected ones included, in order."""
+        rows = self.records[(self.records["kind"] == Kind.TOKEN) & (self.records["slot"] == slot)]
+        return [float(row["value"]) for row in rows]
+
 
 class Bench:
     """A native backend with its ring."""

@@ -101,10 +101,13 @@ def test_that_the_same_prompt_gives_the_same_tokens_and_drafts_in_every_slot(dem
 
 
 def test_that_a_slot_drafts_alike_alone_and_among_others(demo_model: Path) -> None:
-    alone = run(demo_model, [TEXTS[0]], settings())
     among = run(demo_model, TEXTS, settings())
-    assert alone.tokens[0] == among.tokens[0]
-    assert alone.drafts(0) == among.drafts(0)
+    for slot, text in enumerate(TEXTS):
+        alone = run(demo_model, [text], settings())
+        assert alone.tokens[0] == among.tokens[slot]
+        assert alone.drafts(0) == among.drafts(slot)
+        # Bit for bit: the probability of each token is made from all logits of its row.
+        assert alone.probabilities(0) == among.probabilities(slot)
 
 
 def test_that_counts_of_the_engine_equal_the_records(demo_model: Path) -> None:
