@@ -183,6 +183,8 @@ void register_engine(nb::module_ & m) {
         })
         .def("take_new_tokens", [](PyEngine & self) { return self.engine.take_new_tokens(); }, "Ids recorded for the first time since the last call.")
         .def("counts", [](PyEngine & self) { return as_dict(self.engine.counts()); })
+        .def("inject_faults", [](PyEngine & self, int save, int restore, int drop_tail) { self.engine.inject({save, restore, drop_tail}); },
+             nb::kw_only(), "save"_a = 0, "restore"_a = 0, "drop_tail"_a = 0, "Let the next so many of each fail; for tests.")
         .def("logits_of", [](PyEngine & self, int slot, const std::vector<int32_t> & tokens, const std::vector<int32_t> & chunks) {
             return self.engine.logits_of(slot, tokens, chunks);
         }, "slot"_a, "tokens"_a, "chunks"_a, "Logits after the tokens, decoded alone in a free slot; for tests.");

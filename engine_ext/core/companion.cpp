@@ -10,7 +10,7 @@ void Companion::clear(int32_t slot) {
 }
 
 bool Companion::drop_tail(int32_t slot, int32_t position) {
-    return llama_memory_seq_rm(target.memory(), slot, position, -1) && drop_drafted(slot, position);
+    return !Faults::take(faults.drop_tail) && llama_memory_seq_rm(target.memory(), slot, position, -1) && drop_drafted(slot, position);
 }
 
 bool Companion::drop_drafted(int32_t slot, int32_t position) {
@@ -18,6 +18,9 @@ bool Companion::drop_drafted(int32_t slot, int32_t position) {
 }
 
 std::vector<uint8_t> Companion::save_state(int32_t slot) const {
+    if (Faults::take(faults.save)) {
+        return {};
+    }
     std::vector<uint8_t> state(llama_state_seq_get_size_ext(target.context(), slot, LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY));
     const size_t written =
         llama_state_seq_get_data_ext(target.context(), state.data(), state.size(), slot, LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY);
@@ -28,8 +31,8 @@ std::vector<uint8_t> Companion::save_state(int32_t slot) const {
 }
 
 bool Companion::restore_state(int32_t slot, const std::vector<uint8_t> & state, int32_t position) {
-    const size_t read =
-        llama_state_seq_set_data_ext(target.context(), state.data(), state.size(), slot, LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY);
+    const size_t size = Faults::take(faults.restore) ? state.size() / 2 : state.size();    // libllama wipes the sequence then
+    const size_t read = llama_state_seq_set_data_ext(target.context(), state.data(), size, slot, LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY);
     if (read != state.size() || !llama_memory_seq_rm(target.memory(), slot, position, -1)) {
         return false;
     }

@@ -9,6 +9,13 @@
 
 namespace draftscope {
 
+// How many of the next calls fail as they would for real; for tests.
+struct Faults {
+    int32_t save = 0, restore = 0, drop_tail = 0;
+
+    static bool take(int32_t & count) { return count > 0 && count-- > 0; }
+};
+
 class Companion {
 public:
     // draft: null when nothing is drafted. Both borrowed.
@@ -36,6 +43,8 @@ public:
 
     // What the target's memory can do, found out by decoding two tokens and dropping one; every slot is empty after it.
     bool can_drop_tail();
+
+    mutable Faults faults;
 
 private:
     Decoder & target;

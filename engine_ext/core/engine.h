@@ -67,6 +67,9 @@ public:
     Counts                  counts() const;
     const ModelReport &     report() const { return report_; }
 
+    // For tests: the next so many saves, restores and removals of a tail fail. Until the next configure().
+    void inject(const Faults & faults) { loaded().companion->faults = faults; }
+
     // For tests: the logits (n_vocab) that the next token of a sequence of tokens has in a decode of its own, in a free
     // slot, which is empty after it. Chunks: how the tokens are cut into decodes.
     std::vector<float> logits_of(int32_t slot, const std::vector<int32_t> & tokens, const std::vector<int32_t> & chunks);
