@@ -35,6 +35,7 @@ def test_every_form_of_a_line_is_read(tmp_path: Path) -> None:
     ("line", "word"),
     [
         ("{", "not JSON"),
+        ("[" * 100_000, "nested too deeply"),
         ("[1]", "exactly one"),
         ('{"name": "x"}', "exactly one"),
         ('{"text": "a", "tokens": [1]}', "exactly one"),
@@ -51,6 +52,12 @@ def test_every_form_of_a_line_is_read(tmp_path: Path) -> None:
 def test_a_bad_line_is_named_with_its_number(tmp_path: Path, line: str, word: str) -> None:
     with pytest.raises(InputError, match=rf"line 2.*{word}"):
         read_prompts(_file(tmp_path, f'"good"\n{line}\n'))
+
+
+def test_only_line_feeds_end_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "prompts.jsonl"
+    path.write_bytes('\ufeff"a\u2028b\u0085c"\r\n\r\n"😀"'.encode())
+    assert [line.prompt.text for line in read_prompts(path)] == ["a\u2028b\u0085c", "😀"]
 
 
 def test_a_line_may_say_how_it_is_sampled(tmp_path: Path) -> None:

@@ -35,7 +35,8 @@ def read_prompts(path: Path) -> list[RunPrompt]:
         InputError: the file cannot be read, or a line is none of these; names the line.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        # Other line ends than these may stand inside a JSON string.
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
     except OSError as error:
         raise InputError(f"The prompts file {path} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
@@ -50,7 +51,9 @@ def _parse(line: str, place: str) -> RunPrompt:
     try:
         value = json.loads(line)
     except ValueError as error:
-        raise InputError(f"{place} is not JSON: {error}.") from error
+        raise InputError(f"{place} is not JSON: {error}.", _EXAMPLE) from error
+    except RecursionError as error:
+        raise InputError(f"{place} is nested too deeply.", _EXAMPLE) from error
     if isinstance(value, str):
         value = {"text": value}
     keys = [key for key in _CONTENT_KEYS if isinstance(value, dict) and key in value]
