@@ -41,6 +41,12 @@ def test_wrong_use_exits_with_2_and_a_sentence_first(arguments: list[str], capsy
     assert output.out == ""
 
 
+@pytest.mark.parametrize("command", ["bench", "check", "diff"])
+def test_a_command_of_a_later_version_is_refused_by_name(command: str, capsys: Output) -> None:
+    assert main.run([command, "demo"]) == ExitCode.WRONG_USE
+    assert f"The command {command} is not built" in capsys.readouterr().err
+
+
 def test_wrong_use_is_told_as_an_object_with_json(capsys: Output) -> None:
     assert main.run(["run", "m.gguf", "--nothing", "--json"]) == ExitCode.WRONG_USE
     error = json.loads(capsys.readouterr().out)["error"]
@@ -85,7 +91,14 @@ def test_an_unexpected_error_shows_its_traceback() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "expected"),
-    [([], False), (["model.gguf"], False), (["run"], True), (["--version"], True), (["doctor", "--json"], True)],
+    [
+        ([], False),
+        (["model.gguf"], False),
+        (["run"], True),
+        (["--version"], True),
+        (["doctor", "--json"], True),
+        (["bench", "demo"], True),
+    ],
 )
 def test_the_window_and_the_commands_are_told_apart(arguments: list[str], expected: bool) -> None:
     assert main.is_command_line(arguments) is expected
@@ -108,3 +121,19 @@ def test_a_reader_that_went_away_is_no_traceback() -> None:
     os.close(writer)
     assert result.returncode == ExitCode.BROKEN_PIPE
     assert result.stderr == ""
+
+
+@pytest.mark.parametrize("arguments", [["info", "demo"], ["info", "/nowhere", "--json"]])
+def test_output_that_cannot_be_written_is_a_failure_and_no_traceback(arguments: list[str]) -> None:
+    command = [sys.executable, "-m", "draftscope.cli.main", *arguments]
+    with open("/dev/full", "w") as full:  # noqa: PTH123
+        result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert result.returncode == ExitCode.RUN_FAILED
+    assert result.stderr.startswith("draftscope: ")
+    assert "Traceback" not in result.stderr
+
+
+def test_output_that_was_closed_before_is_no_failure() -> None:
+    command = ["sh", "-c", 'exec "$@" >&-', "sh", sys.executable, "-m", "draftscope.cli.main", "info", "demo"]
+    result = subprocess.run(command, stderr=subprocess.PIPE, text=True)
+    assert (result.returncode, result.stderr) == (ExitCode.DONE, "")

@@ -91,6 +91,13 @@ def _summary(
     return summary
 
 
+def test_tasks_come_as_they_were_dealt_and_not_as_they_ended() -> None:
+    ended = [(1, result(1)), (3, result(1)), (0, result(0)), (2, result(0))]
+    assert [slot["prompt"] for slot in _summary(Outcome(ended, [REPORT]))["slots"]] == [0, 1, 2, 3]
+    repeated = [(0, result(1)), (0, result(0))]
+    assert [slot["slot"] for slot in _summary(Outcome(repeated, [REPORT]))["slots"]] == [0, 1]
+
+
 def test_a_slot_has_counts_and_the_figures_that_follow() -> None:
     slot = _summary()["slots"][1]
     assert (slot["slot"], slot["prompt"], slot["text"], slot["tokens"]) == (1, 0, "ab", [1, 2, 3, 4, 5])

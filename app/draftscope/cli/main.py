@@ -15,6 +15,9 @@ from draftscope.cli.failure import ExitCode, UsageError, failure_of, tell
 COMMANDS = ("run", "info", "export", "doctor", "desktop")
 """Names of the commands; each is a module of this package."""
 
+_NOT_BUILT = ("bench", "check", "diff")
+"""Names that are kept for commands of later versions."""
+
 _DESCRIPTION = "Inspect speculative decoding with multi-token prediction (MTP) in llama.cpp."
 
 _EPILOG = """\
@@ -49,7 +52,7 @@ class Parser(argparse.ArgumentParser):
 
 def is_command_line(arguments: Sequence[str]) -> bool:
     """Whether the arguments (without the program's name) are for this module rather than for the window."""
-    return bool(arguments) and (arguments[0] in COMMANDS or arguments[0] in ("--version", "--help", "-h"))
+    return bool(arguments) and arguments[0] in (*COMMANDS, *_NOT_BUILT, "--version", "--help", "-h")
 
 
 def make_parser(command: str | None = None) -> Parser:
@@ -68,19 +71,32 @@ def make_parser(command: str | None = None) -> Parser:
 def run(argv: Sequence[str] | None = None) -> int:
     """Run the command that ``argv`` (without the program's name) names and return its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    code = int(ExitCode.DONE)
     try:
         code = _run(arguments)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # None: it was closed before the program began
+            sys.stdout.flush()
         return code
     except BrokenPipeError:
-        # The reader of our output went away: nobody is left to tell. Keep the interpreter from flushing into it again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()  # its reader went away: nobody is left to tell
         return int(ExitCode.BROKEN_PIPE)
+    except OSError as error:
+        _discard_output()
+        if code == ExitCode.DONE:
+            print(f"draftscope: The output cannot be written: {error.strerror}.", file=sys.stderr)
+        return code or int(ExitCode.RUN_FAILED)
+
+
+def _discard_output() -> None:
+    """Keep the interpreter from flushing into it once more when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(arguments: list[str]) -> int:
     command = next((name for name in COMMANDS if arguments[:1] == [name]), None)
     try:
+        if arguments[:1] and arguments[0] in _NOT_BUILT:
+            raise UsageError(f"The command {arguments[0]} is not built in this version.", "See 'draftscope --help'.")
         options = make_parser(command).parse_args(arguments)
         return int(options.run(options))
     except SystemExit as end:

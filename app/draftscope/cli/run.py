@@ -20,6 +20,9 @@ from draftscope.engine.client import Client, make_client
 from draftscope.engine.protocol import CatchUp, CheckpointMode
 from draftscope.trace.errors import TraceError
 
+_MAX_WHOLE = 2**31 - 1
+"""What libllama's 32-bit numbers hold."""
+
 _EPILOG = """\
 A prompts file is JSON Lines: a string, {"text": "..."}, {"messages": [{"role": "user", "content": "..."}]} or
 {"tokens": [1, 2, 3]} a line. Fewer prompts than slots are repeated in turn; of more, the rest waits for a free slot.
@@ -100,8 +103,8 @@ def _add_engine_options(group: Any) -> None:
 def _at_least(low: int) -> Any:
     def whole(text: str) -> int:
         value = int(text)
-        if not low <= value < 2**31:
-            raise argparse.ArgumentTypeError(f"{text} is not a whole number from {low} on")
+        if not low <= value <= _MAX_WHOLE:
+            raise argparse.ArgumentTypeError(f"{text} is not a whole number from {low} to {_MAX_WHOLE}")
         return value
 
     whole.__name__ = "whole number"

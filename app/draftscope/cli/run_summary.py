@@ -47,7 +47,7 @@ class RunSummary:
         return {
             "model": as_plain(self._model),
             "settings": settings_of(self._plan),
-            "slots": [_slot(prompt, result) for prompt, result in self._outcome.results],
+            "slots": [_slot(prompt, result) for prompt, result in self._in_order()],
             "checkpoints": self._checkpoints(),
             "decodes": self._decodes(),
             "speculation": as_plain(self._model.speculation),
@@ -56,6 +56,11 @@ class RunSummary:
             "totals": self._totals(),
             "is_interrupted": self._outcome.is_interrupted,
         }
+
+    def _in_order(self) -> list[tuple[int, SlotResult]]:
+        """Tasks as they were dealt, not as they ended: those that began, by slot; then those that waited, by prompt."""
+        n_slots = self._model.n_slots
+        return sorted(self._outcome.results, key=lambda task: task[0] if task[0] >= n_slots else task[1].slot)
 
     def _checkpoints(self) -> dict[str, Any]:
         way = self._model.way_back
