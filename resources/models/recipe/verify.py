@@ -29,8 +29,8 @@ PROMPTS = (
     "<|im_start|>user\nWrite a Python function add that does this: add two numbers.<|im_end|>\n"
     "<|im_start|>assistant\n```python\ndef add(",
 )
-MAX_KL = 5e-3
-"""Q8_0 rounds: 1.2e-3 was measured on the trained model, 2.6e-3 on one trained for a minute; F16 stays below 1e-5."""
+MAX_KL = 2e-3
+"""Of a trained model: Q8_0 rounds (1.2e-3 was measured), F16 stays below 1e-5. One trained for a minute exceeds it."""
 
 MAX_ROLLBACK_DIFFERENCE = 1e-2
 
