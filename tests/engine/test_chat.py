@@ -94,7 +94,7 @@ def test_a_template_without_end_is_stopped_and_the_next_one_is_rendered(room: Ro
     assert room.render("{{ messages[1].content }}") == {0: "Hello → ü"}
 
 
-def test_the_helper_is_kept_for_the_next_conversation(room: Room) -> None:
+def test_the_process_is_kept_for_the_next_conversation(room: Room) -> None:
     room.render("first")
     started_s = time.monotonic()
     for _ in range(10):
@@ -113,7 +113,7 @@ def test_an_abandoned_conversation_ends_at_once(room: Room) -> None:
     assert room.render("next") == {0: "next"}
 
 
-def test_a_helper_that_lacks_llama_cpp_says_so(room: Room, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_lacks_llama_cpp_says_so(room: Room, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "llama_cpp"
     package.mkdir()
     (package / "__init__.py").write_text("raise ImportError('libllama.so is broken')")

@@ -1,8 +1,8 @@
 """Renders conversations with the chat template of a model, which is a program that came with a file: do not trust it.
 
 A template can loop for ever or ask for all memory, inside a single call that no thread could interrupt. So templates
-run in a helper process (``chat_process``) that is killed when it takes too long; the engine goes on meanwhile. The
-helper is started by the first conversation and kept for the next.
+run in a process of their own (``chat_process``) that is killed when it takes too long; the engine goes on meanwhile.
+It is started by the first conversation and kept for the next.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from draftscope.engine.protocol import ChatMessage
 from draftscope.engine.spawning import child_environment, python_command
 
 START_LIMIT_S = 60.0
-"""For the helper to import what it needs; a second is usual."""
+"""For that process to import what it needs; a second is usual."""
 
 RENDER_LIMIT_S = 5.0
 """For one conversation; milliseconds are usual."""
@@ -30,7 +30,7 @@ _SIMPLER = "Give the prompt as plain text."
 
 
 class ChatRenderer:
-    """Keeps the helper process. All calls come from the engine thread.
+    """Keeps the template process. All calls come from the engine thread.
 
     Args:
         on_ready: called from a thread of a ``Rendering`` when it is over.
@@ -40,33 +40,33 @@ class ChatRenderer:
     def __init__(self, on_ready: Callable[[], None], render_limit_s: float = RENDER_LIMIT_S) -> None:
         self._on_ready = on_ready
         self._limit_s = render_limit_s
-        self._helper: _Helper | None = None
+        self._process: _TemplateProcess | None = None
         self._last: Rendering | None = None
 
     def render(self, template: ChatTemplate, conversations: Mapping[int, tuple[ChatMessage, ...]]) -> Rendering:
         """Start rendering the conversations; one ``Rendering`` at a time.
 
         Raises:
-            EngineError: the helper process could not be started.
+            EngineError: the template process could not be started.
         """
         if self._last is not None:
             self._last.join()
-        if self._helper is None or not self._helper.is_alive:
-            self._drop_helper()
-            self._helper = _Helper()
-        self._last = Rendering(self._helper, template, conversations, self._limit_s, self._on_ready)
+        if self._process is None or not self._process.is_alive:
+            self._drop_process()
+            self._process = _TemplateProcess()
+        self._last = Rendering(self._process, template, conversations, self._limit_s, self._on_ready)
         return self._last
 
     def close(self) -> None:
-        """End the helper; a rendering in progress fails."""
-        self._drop_helper()
+        """End the template process; a rendering in progress fails."""
+        self._drop_process()
         if self._last is not None:
             self._last.join()
 
-    def _drop_helper(self) -> None:
-        if self._helper is not None:
-            self._helper.close()
-            self._helper = None
+    def _drop_process(self) -> None:
+        if self._process is not None:
+            self._process.close()
+            self._process = None
 
 
 class Rendering:
@@ -74,13 +74,13 @@ class Rendering:
 
     def __init__(
         self,
-        helper: _Helper,
+        process: _TemplateProcess,
         template: ChatTemplate,
         conversations: Mapping[int, tuple[ChatMessage, ...]],
         limit_s: float,
         on_ready: Callable[[], None],
     ) -> None:
-        self._helper = helper
+        self._process = process
         self._template = template
         self._conversations = conversations
         self._limit_s = limit_s
@@ -110,17 +110,17 @@ class Rendering:
     def abandon(self) -> None:
         """The result is not wanted any more; a template that still runs is killed with its process."""
         if not self.is_over:
-            self._helper.kill()
+            self._process.kill()
 
     def join(self) -> None:
-        """Wait for the thread, which ends soon after the helper at the latest."""
+        """Wait for the thread, which ends soon after the process at the latest."""
         self._thread.join()
 
     def _work(self) -> None:
         try:
             for slot, messages in self._conversations.items():
                 request = as_plain(self._template) | {"messages": as_plain(messages), "limit_s": self._limit_s}
-                self._texts[slot] = self._helper.ask(request, self._limit_s)
+                self._texts[slot] = self._process.ask(request, self._limit_s)
         except EngineError as error:
             self._error = error
         except Exception as error:
@@ -129,7 +129,7 @@ class Rendering:
         self._on_ready()
 
 
-class _Helper:
+class _TemplateProcess:
     """The process, and its line-by-line conversation."""
 
     def __init__(self) -> None:
@@ -177,7 +177,7 @@ class _Helper:
         return self._read_line(limit_s)
 
     def _read_line(self, limit_s: float) -> dict[str, Any] | None:
-        """The next line of the helper, or None when it ended or had to be killed at the limit."""
+        """The next line of the process, or None when it ended or had to be killed at the limit."""
         assert self._process.stdout is not None
         timer = threading.Timer(limit_s, self.kill)
         timer.daemon = True

@@ -1,4 +1,4 @@
-"""The helper process that runs chat templates: JSON lines in, JSON lines out, one conversation each.
+"""The process that runs chat templates: JSON lines in, JSON lines out, one conversation each.
 
 It limits itself as far as the system lets it: memory, and the time of a conversation (so that it ends even when nobody
 is left to kill it).
