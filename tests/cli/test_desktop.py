@@ -18,6 +18,7 @@ from draftscope.cli.desktop_entries import MODEL_TYPE, TRACE_TYPE, data_home, de
 from draftscope.cli.failure import ExitCode
 from draftscope.trace.tracefile.schema import APPLICATION_ID
 from tests.cli.conftest import Command
+from tests.tools import required_tool
 
 NAMESPACE = {"mime": "http://www.freedesktop.org/standards/shared-mime-info"}
 AWKWARD = '/opt/My "AI" `tools`/50% \\ $HOME/draftscope-gui'
@@ -43,13 +44,6 @@ def exec_of(entry: str) -> str:
     parser.optionxform = str  # type: ignore[assignment,method-assign]
     parser.read_string(entry)
     return parser["Desktop Entry"]["Exec"]
-
-
-def tool(name: str) -> str:
-    found = shutil.which(name)
-    if found is None:
-        pytest.skip(f"{name} is not installed")
-    return found
 
 
 @pytest.mark.usefixtures("_no_tools")
@@ -192,7 +186,7 @@ def test_types_are_known_by_content_and_by_name(command: Command, home: Path) ->
 
 
 def test_the_validator_of_desktop_entries_finds_no_fault(command: Command, home: Path) -> None:
-    validator = tool("desktop-file-validate")
+    validator = required_tool("desktop-file-validate")
     command("desktop", "--install")
     done = subprocess.run(
         [validator, str(home / "applications" / "draftscope.desktop")], capture_output=True, text=True, check=False
@@ -203,7 +197,7 @@ def test_the_validator_of_desktop_entries_finds_no_fault(command: Command, home:
 def test_the_desktop_starts_a_program_in_an_awkward_folder_with_the_file(
     command: Command, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gio = tool("gio")
+    gio = required_tool("gio")
     script = tmp_path / AWKWARD.lstrip("/")
     script.parent.mkdir(parents=True)
     started = tmp_path / "started"
@@ -226,7 +220,7 @@ def test_the_desktop_starts_a_program_in_an_awkward_folder_with_the_file(
 def test_the_desktop_knows_models_and_traces_even_without_their_endings(
     command: Command, home: Path, tmp_path: Path
 ) -> None:
-    gio, _ = tool("gio"), tool("update-mime-database")
+    gio, _ = required_tool("gio"), required_tool("update-mime-database")
     assert [update["exit_code"] for update in command("desktop", "--install", "--json").json["updates"]].count(1) == 0
     (tmp_path / "model").write_bytes(b"GGUF" + bytes(60))
     (tmp_path / "named.gguf").write_bytes(b"GGUF" + bytes(60))

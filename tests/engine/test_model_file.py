@@ -244,7 +244,6 @@ def _mib(pattern: re.Pattern[str], log: str) -> float:
 
 
 def test_predicted_bytes_are_those_that_libllama_allocates(demo_model: Path, made_model: MadeModel) -> None:
-    pytest.importorskip("llama_cpp")
     names = ("qwen35", "qwen3next", "glm4moe", "step35", "gemma4", "dense")
     paths = [str(demo_model), *(str(made_model(name)) for name in names)]
     done = subprocess.run(

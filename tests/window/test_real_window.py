@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -12,9 +11,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("Xvfb") is None or shutil.which("xdotool") is None, reason="needs Xvfb and xdotool"
-)
+from tests.tools import required_tool
 
 START = [sys.executable, "-c", "import sys; from draftscope.main import main; sys.exit(main(sys.argv[1:]))"]
 
@@ -22,9 +19,10 @@ START = [sys.executable, "-c", "import sys; from draftscope.main import main; sy
 @pytest.fixture
 def screen() -> Iterator[dict[str, str]]:
     """The environment of a virtual screen."""
+    server_program, _ = required_tool("Xvfb"), required_tool("xdotool")
     read, write = os.pipe()
     server = subprocess.Popen(
-        ["Xvfb", "-displayfd", str(write), "-screen", "0", "1600x1000x24", "-nolisten", "tcp"],
+        [server_program, "-displayfd", str(write), "-screen", "0", "1600x1000x24", "-nolisten", "tcp"],
         pass_fds=[write],
         stderr=subprocess.DEVNULL,
     )
