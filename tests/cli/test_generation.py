@@ -139,6 +139,16 @@ def test_a_refused_load_raises_with_the_last_log_lines() -> None:
     assert seen.progress == ["weights 50%"]
 
 
+def test_a_refused_prompt_is_told_without_the_log() -> None:
+    def refuse(command: Command) -> list[Answer]:
+        failed = Failed(command.id, ErrorReport(ErrorCode.BAD_PROMPT, "Too long.", "Shorten it."))
+        return [LogLine("warning", "of the model", 0), failed]
+
+    with pytest.raises(EngineError, match="Too long") as caught:
+        Generation(ScriptedClient(refuse), Seen()).run(_tasks(1))
+    assert not getattr(caught.value, "__notes__", [])
+
+
 def test_a_dead_engine_is_told_with_signal_and_operation() -> None:
     def die(command: Command) -> list[Answer]:
         assert isinstance(command, Load)

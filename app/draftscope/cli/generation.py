@@ -181,8 +181,9 @@ class Generation:
         if not isinstance(closing, Failed):
             return EngineError(ErrorCode.PROTOCOL, f"The engine answered {type(closing).__name__} where it may not.")
         error = EngineError.from_report(closing.error)
-        for line in self._log_tail:
-            error.add_note(f"engine log: {line}")
+        if error.code is not ErrorCode.BAD_PROMPT:  # the prompt says all; the log is of the model
+            for line in self._log_tail:
+                error.add_note(f"engine log: {line}")
         return error
 
     def _on_interrupt(self, _number: int, _frame: FrameType | None) -> None:

@@ -137,12 +137,12 @@ class TraceWriter:
 def _make_room(path: Path) -> None:
     """Remove an older trace and what SQLite left beside it; anything else stays, and is refused."""
     if path.exists() and not is_trace_file(path) and not (path.is_file() and path.stat().st_size == 0):
-        raise TraceError(f"{path} exists and is no trace, so it is not replaced. Name another file.")
+        raise TraceError(f"{path} exists and is no trace, so it is not replaced.")
     try:
         for suffix in ("-wal", "-shm", "-journal", ""):
             path.with_name(path.name + suffix).unlink(missing_ok=True)
     except OSError as error:
-        raise TraceError(f"The old trace {path} cannot be replaced: {error.strerror}. Name another file.") from error
+        raise TraceError(f"The old trace {path} cannot be replaced: {error.strerror}.") from error
 
 
 def _create(path: Path, header: dict[str, Any], *, has_text: bool) -> sqlite3.Connection:
