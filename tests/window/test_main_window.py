@@ -21,6 +21,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 from pytestqt.qtbot import QtBot
+from shiboken6 import isValid
 
 from draftscope.base.theme import DARK, LIGHT
 from draftscope.engine.client import WorkerClient
@@ -28,6 +29,7 @@ from draftscope.engine.events import Kind
 from draftscope.session.state import SessionState
 from draftscope.window.main_window import MainWindow
 from draftscope.window.notices import Notice
+from draftscope.window.truth_strip import measured
 from tests.window.conftest import WindowMaker, load, reach, run_for
 
 
@@ -240,6 +242,36 @@ def test_notices_are_few_and_the_same_one_comes_once(window: MainWindow) -> None
     for text in ("a", "b", "b", "c", "d"):
         window.notices.show_notice(Notice(text))
     assert [notice.message for notice in window.notices.notices] == ["d", "c", "b"]
+
+
+def test_notices_come_after_others_were_dismissed(qtbot: QtBot, window: MainWindow) -> None:
+    area = window.notices
+    for text in ("a", "b", "c", "d"):
+        area.show_notice(Notice(text))
+    last = area.notices[0]
+    QTest.mouseClick(button(last, "Dismiss"), Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: not isValid(last))
+    for text in ("e", "f"):
+        area.show_notice(Notice(text))
+    assert [notice.message for notice in area.notices] == ["f", "e", "c"]
+
+
+def test_opening_a_model_takes_away_what_was_said_of_the_one_before(qtbot: QtBot, window: MainWindow) -> None:
+    window.commands.load_file("fake:fail-load")
+    qtbot.waitUntil(lambda: bool(window.notices.notices))
+    load(qtbot, window)
+    assert not window.notices.notices
+
+
+def test_a_new_model_starts_without_records(qtbot: QtBot, window: MainWindow) -> None:
+    load(qtbot, window)
+    run_for(qtbot, window, 50)
+    window.actions_by_id["stop"].trigger()
+    reach(qtbot, window, SessionState.READY)
+    assert window.session.meter.n_records > 0
+    window.commands.load_file("fake:")
+    qtbot.waitUntil(lambda: window.session.trace.n_records == 0)
+    assert "records 0 " in measured(window.session)
 
 
 def test_closing_ends_the_engine(qtbot: QtBot, window: MainWindow) -> None:

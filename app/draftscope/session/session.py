@@ -276,6 +276,7 @@ class Session(QObject):
 
     def _on_model_replaced(self) -> None:
         self._record.forget()
+        self.meter.start_run()
         self.view.reset()
         self.records_appended.emit()
 

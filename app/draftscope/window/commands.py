@@ -21,6 +21,8 @@ class Commands(QObject):
 
     palette_asked = Signal()
     shortcuts_asked = Signal()
+    load_asked = Signal()
+    """Another model is about to be loaded; what was said about the one before is out of date."""
     done = Signal()
     """Something of the window itself changed (layout, colours, full screen)."""
 
@@ -57,6 +59,7 @@ class Commands(QObject):
 
     def load_file(self, path: str | Path) -> None:
         """Load a model file with the settings as they are."""
+        self.load_asked.emit()
         devices = tuple(name.strip() for name in self._settings.text("model/devices").split(",") if name.strip())
         self._session.open_model(
             path,
@@ -86,6 +89,7 @@ class Commands(QObject):
 
     def run_demo(self) -> None:
         """Run the demo; the controls show what it runs with."""
+        self.load_asked.emit()
         self._session.run_demo()
         if self._session.last_request is not None:
             self._setup.show_request(self._session.last_request)

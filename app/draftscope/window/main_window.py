@@ -92,6 +92,7 @@ class MainWindow(QMainWindow):
         session.model_changed.connect(self._on_model_changed)
         session.failed.connect(self._on_failed)
         session.run_started.connect(self.notices.clear)
+        self.commands.load_asked.connect(self.notices.clear)
         session.exports.progressed.connect(self._on_export_progressed)
         session.exports.ended.connect(self._on_export_ended)
         session.view.show_rejected_changed.connect(self._on_show_rejected)
@@ -199,10 +200,10 @@ class MainWindow(QMainWindow):
     def open_files(self, paths: Sequence[Path]) -> None:
         """Open the one of several files that can be opened, and say what happens to the others."""
         picked = pick_dropped(paths)
-        if picked.problem is not None:
-            self.notices.show_notice(Notice(picked.problem.message, picked.problem.hint, tone="warn"))
         if picked.model is not None:
             self.commands.load_file(picked.model)
+        if picked.problem is not None:
+            self.notices.show_notice(Notice(picked.problem.message, picked.problem.hint, tone="warn"))
 
     def _open_recent(self, path: str) -> None:
         if not Path(path).exists():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
@@ -31,6 +31,9 @@ class Notice(QFrame):
 
     ``tone`` is '' for news, else ``ok``, ``warn`` or ``bad``.
     """
+
+    dismissed = Signal()
+    """It is being taken away, by its button or by the area; the object is deleted soon."""
 
     def __init__(
         self, message: str, hint: str = "", details: str = "", offers: Sequence[Offer] = (), tone: str = "bad"
@@ -80,6 +83,7 @@ class Notice(QFrame):
     def dismiss(self) -> None:
         """Take the notice away."""
         self.hide()
+        self.dismissed.emit()
         self.deleteLater()
 
 
@@ -138,16 +142,17 @@ class NoticeArea(QWidget):
     @property
     def notices(self) -> tuple[Notice, ...]:
         """The notices shown, the newest first."""
-        return tuple(notice for notice in self._notices if not notice.isHidden())
+        return tuple(self._notices)
 
     def show_notice(self, notice: Notice) -> None:
         """Show a notice; an older one with the same message gives way, and so do all beyond the third."""
         for other in self.notices:
             if other.message == notice.message:
                 other.dismiss()
-        self._notices = [notice, *self.notices]
-        for other in self._notices[self.MOST :]:
+        for other in self.notices[self.MOST - 1 :]:
             other.dismiss()
+        self._notices.insert(0, notice)
+        notice.dismissed.connect(lambda: self._notices.remove(notice))
         self._layout.insertWidget(0, notice)
         notice.show()
 
@@ -155,4 +160,3 @@ class NoticeArea(QWidget):
         """Take all notices away."""
         for notice in self.notices:
             notice.dismiss()
-        self._notices.clear()
