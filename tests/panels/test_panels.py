@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 from PySide6.QtWidgets import QLabel, QWidget
@@ -15,6 +16,7 @@ from draftscope.base.theme import DARK, LIGHT
 from draftscope.engine.protocol import EngineDied, LogLine
 from draftscope.panels.acceptance import AcceptancePanel
 from draftscope.panels.engine import EnginePanel
+from draftscope.panels.engine_facts import context_section
 from draftscope.panels.log import LogPanel
 from draftscope.panels.output import OutputPanel, grid_columns
 from draftscope.panels.panel import Panel
@@ -161,6 +163,18 @@ def test_a_finished_run_stays_on_the_cards_with_the_reason_of_its_end(make: Make
     assert "accepted" in panel.cards[0].header.words
 
 
+def test_a_slot_that_was_refused_is_not_said_to_wait(make: Make) -> None:
+    session = MadeSession()
+    session.take_model(made_model(n_slots=1))
+    session.begin_run(1)
+    panel = make(OutputPanel, session)
+    assert isinstance(panel, OutputPanel)
+    assert "waiting" in panel.cards[0].header.words
+    session.end_run()
+    panel.refresh()
+    assert "did not run" in panel.cards[0].header.words
+
+
 def test_each_card_shows_the_figures_of_its_slot(make: Make) -> None:
     session, _ = running_session()
     panel = make(OutputPanel, session)
@@ -235,6 +249,14 @@ def test_the_engine_panel_shows_what_was_granted_of_what_was_asked(make: Make) -
     session = MadeSession()
     session.take_model(made_model(n_slots=2, n_slots_asked=6))
     assert "2 granted of 6 asked for" in texts(make(EnginePanel, session))
+
+
+def test_a_context_beyond_the_trained_one_is_a_warning() -> None:
+    def tone(n_ctx: int) -> str:
+        section = context_section(replace(made_model(), n_ctx=n_ctx))
+        return next(fact.tone for fact in section.facts if fact.name == "Context")
+
+    assert (tone(4096), tone(4097)) == ("", "warn")
 
 
 def test_the_engine_panel_counts_decodes_per_round(make: Make) -> None:

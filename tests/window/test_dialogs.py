@@ -151,6 +151,13 @@ def test_the_same_prompt_in_all_slots(window: MainWindow) -> None:
     again.reject()
 
 
+def test_the_prompt_has_more_room_than_the_sampling(qtbot: QtBot, window: MainWindow) -> None:
+    window.commands.edit_prompts()
+    dialog = shown(window, PromptsDialog)
+    qtbot.waitUntil(lambda: dialog.tabs.width() > dialog.sampling.width())
+    dialog.reject()
+
+
 def test_a_sample_brings_its_prompt_and_its_sampling(window: MainWindow) -> None:
     window.commands.edit_prompts()
     dialog = shown(window, PromptsDialog)

@@ -29,6 +29,7 @@ from draftscope.engine.events import Kind
 from draftscope.session.state import SessionState
 from draftscope.window.main_window import MainWindow
 from draftscope.window.notices import Notice
+from draftscope.window.toolbar import ICONS_ONLY, WITH_TEXT
 from draftscope.window.truth_strip import measured
 from tests.window.conftest import WindowMaker, load, reach, run_for
 
@@ -272,6 +273,19 @@ def test_a_new_model_starts_without_records(qtbot: QtBot, window: MainWindow) ->
     window.commands.load_file("fake:")
     qtbot.waitUntil(lambda: window.session.trace.n_records == 0)
     assert "records 0 " in measured(window.session)
+
+
+def test_a_narrow_window_still_shows_every_control_of_its_toolbar(qtbot: QtBot, window: MainWindow) -> None:
+    window.resize(1280, 700)
+    qtbot.waitUntil(lambda: window.toolbar.toolButtonStyle() == WITH_TEXT)
+    for width in (1200, window.minimumWidth()):
+        window.resize(width, 700)
+        qtbot.waitUntil(lambda wide=width: window.toolbar.width() == wide)  # type: ignore[misc]
+        qtbot.waitUntil(lambda: window.toolbar.toolButtonStyle() == ICONS_ONLY)
+        for id in ("open", "demo", "prompts", "run", "stop", "export"):
+            qtbot.waitUntil(window.toolbar.widgetForAction(window.actions_by_id[id]).isVisible)
+    window.resize(1280, 700)
+    qtbot.waitUntil(lambda: window.toolbar.toolButtonStyle() == WITH_TEXT)
 
 
 def test_closing_ends_the_engine(qtbot: QtBot, window: MainWindow) -> None:

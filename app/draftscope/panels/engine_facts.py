@@ -64,7 +64,12 @@ def context_section(model: ModelReport) -> Section:
         "Contexts",
         (
             Fact("Slots", slots, "Conversations that run in parallel.", "warn" if "granted" in slots else ""),
-            Fact("Context", f"{model.n_ctx:,} tokens a slot (trained on {model.n_ctx_train:,})"),
+            Fact(
+                "Context",
+                f"{model.n_ctx:,} tokens a slot (trained on {model.n_ctx_train:,})",
+                "Texts longer than the model was trained on may lose their sense.",
+                "warn" if model.n_ctx > model.n_ctx_train > 0 else "",
+            ),
             Fact("Threads", f"{model.n_threads}"),
             Fact("Devices", ", ".join(model.devices) or "CPU"),
             Fact("Engine", f"{model.engine}, {build}"),

@@ -89,8 +89,9 @@ class OutputPanel(Panel):
         self._make_cards()
         self._take_tokens()
         words = slot_words(self.session.trace, is_running=self.session.is_running)
+        rest = "waiting" if self.session.is_running else "did not run"
         for slot, card in self.cards.items():
-            card.header.show_figures(words.get(slot, "waiting"), _figures(self.session.acceptance.slot(slot)))
+            card.header.show_figures(words.get(slot, rest), _figures(self.session.acceptance.slot(slot)))
         total = self.session.acceptance.total()
         self._legend.show_positions(sum(1 for drafted in total.drafted_at if drafted > 0))
         self._rejected.setVisible(total.draft_n > 0)

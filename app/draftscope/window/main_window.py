@@ -65,7 +65,7 @@ class MainWindow(QMainWindow):
     def _build(self) -> None:
         self.setWindowTitle("Draftscope")
         self.setAcceptDrops(True)
-        self.setMinimumSize(900, 560)
+        self.setMinimumSize(1024, 560)
         self.resize(1280, 800)
         recent = RecentMenu(self.settings, self)
         recent.chosen.connect(self._open_recent)

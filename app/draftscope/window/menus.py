@@ -5,13 +5,14 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtWidgets import QMainWindow, QMenu, QToolBar, QToolButton
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QMainWindow, QMenu, QToolButton
 
 from draftscope.session.settings import Settings
 from draftscope.window.action_set import ActionSet
 from draftscope.window.actions import MENUS, TOOLBAR
 from draftscope.window.setup_controls import SetupControls
+from draftscope.window.toolbar import Toolbar
 
 
 def fill_menu_bar(window: QMainWindow, actions: ActionSet, recent: RecentMenu) -> None:
@@ -32,15 +33,9 @@ def fill_menu_bar(window: QMainWindow, actions: ActionSet, recent: RecentMenu) -
         window.addAction(action)
 
 
-def make_toolbar(window: QMainWindow, actions: ActionSet, controls: SetupControls) -> QToolBar:
+def make_toolbar(window: QMainWindow, actions: ActionSet, controls: SetupControls) -> Toolbar:
     """The one toolbar; the filled button is Run."""
-    toolbar = QToolBar("Toolbar", window)
-    toolbar.setObjectName("toolbar")
-    toolbar.setMovable(False)
-    toolbar.setFloatable(False)
-    toolbar.setContextMenuPolicy(Qt.ContextMenuPolicy.PreventContextMenu)
-    toolbar.setIconSize(QSize(16, 16))
-    toolbar.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+    toolbar = Toolbar(window)
     has_controls = False
     for id in TOOLBAR:
         if id:

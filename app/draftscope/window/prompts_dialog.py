@@ -12,6 +12,7 @@ from PySide6.QtWidgets import (
     QGroupBox,
     QHBoxLayout,
     QLabel,
+    QSizePolicy,
     QTabWidget,
     QVBoxLayout,
     QWidget,
@@ -85,6 +86,7 @@ class PromptsDialog(QDialog):
         right_layout.addWidget(self.sampling)
         right_layout.addStretch(1)
         body = QHBoxLayout()
+        right.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
         body.addLayout(left, 1)
         body.addWidget(right)
         layout = QVBoxLayout(self)

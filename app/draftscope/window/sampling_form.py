@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtWidgets import QCheckBox, QDoubleSpinBox, QFormLayout, QPlainTextEdit, QSpinBox, QWidget
+from PySide6.QtWidgets import QCheckBox, QDoubleSpinBox, QFormLayout, QPlainTextEdit, QSizePolicy, QSpinBox, QWidget
 
 from draftscope.engine.protocol import SamplingSettings
 from draftscope.session.run_setup import SetupValues
@@ -45,6 +45,9 @@ class SamplingForm(QWidget):
         self.stop.setToolTip("A slot ends when its text contains one of these.")
         self.stop.setTabChangesFocus(True)
         self.stop.setMaximumHeight(70)
+        # As wide as the numbers above it, so that the room is the prompt's.
+        self.stop.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.stop.setMinimumWidth(130)
         form.addRow("Stop strings", self.stop)
         self.ignore_eos = QCheckBox("Ignore end of generation")
         self.ignore_eos.setToolTip(BY_KEY["run/ignore_eos"].description)
