@@ -1,5 +1,7 @@
 #include "companion.h"
 
+#include <new>
+
 namespace draftscope {
 
 void Companion::clear(int32_t slot) {
@@ -18,10 +20,15 @@ bool Companion::drop_drafted(int32_t slot, int32_t position) {
 }
 
 std::vector<uint8_t> Companion::save_state(int32_t slot) const {
-    if (Faults::take(faults.save)) {
+    std::vector<uint8_t> state;
+    try {
+        if (Faults::take(faults.save)) {
+            throw std::bad_alloc();
+        }
+        state.resize(llama_state_seq_get_size_ext(target.context(), slot, LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY));
+    } catch (const std::bad_alloc &) {
         return {};
     }
-    std::vector<uint8_t> state(llama_state_seq_get_size_ext(target.context(), slot, LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY));
     const size_t written =
         llama_state_seq_get_data_ext(target.context(), state.data(), state.size(), slot, LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY);
     if (written == 0 || written != state.size()) {

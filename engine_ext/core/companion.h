@@ -31,7 +31,7 @@ public:
     // Drop only what drafting put into the companion.
     [[nodiscard]] bool drop_drafted(int32_t slot, int32_t position);
 
-    // Recurrent part of the target's state, on the host. Empty: libllama could not save it.
+    // Recurrent part of the target's state, on the host. Empty: libllama could not save it, or there is no memory for it.
     std::vector<uint8_t> save_state(int32_t slot) const;
 
     // Put it back and drop the target's positions from `position` on; the companion keeps its rows, which are true ones.

@@ -6,6 +6,22 @@
 
 namespace draftscope {
 
+namespace {
+
+// The ring says that a load is going on, until it is over, also by an exception.
+class Loading {
+public:
+    explicit Loading(EventRing & ring_) : ring(ring_) { ring.set_operation(Phase::Load, no_round); }
+    ~Loading() { ring.set_operation(Phase::Idle, no_round); }
+    Loading(const Loading &)             = delete;
+    Loading & operator=(const Loading &) = delete;
+
+private:
+    EventRing & ring;
+};
+
+}  // namespace
+
 Engine::Engine(void * memory, size_t size_bytes) : ring(memory, size_bytes), recorder(ring) {
     llama_backend_init();
 }
@@ -23,12 +39,11 @@ Parts & Engine::loaded() {
 
 ModelReport Engine::load(const ModelSettings & settings, const Model::Progress & progress) {
     unload();
-    ring.set_operation(Phase::Load, no_round);
+    const Loading loading(ring);
     model = std::make_unique<Model>(settings, [&](float fraction) {
         recorder.beat();
         return progress(fraction);
     });
-    ring.set_operation(Phase::Idle, no_round);
     recorder.forget_tokens();
     describe_model();
     return report_;
@@ -67,9 +82,8 @@ ModelReport Engine::configure(const ContextSettings & settings) {
     check_settings(settings);    // before anything that works is given up
     parts.reset();
     recorder.reset_counts();
-    ring.set_operation(Phase::Load, no_round);
+    const Loading loading(ring);
     parts = std::make_unique<Parts>(*model, settings, recorder);
-    ring.set_operation(Phase::Idle, no_round);
     connect_cancel();
 
     report_.n_slots_asked = settings.n_slots;
@@ -235,6 +249,7 @@ std::vector<float> Engine::logits_of(int32_t slot, const std::vector<int32_t> & 
         throw EngineError("busy", "Slot " + std::to_string(slot) + " is still generating.");
     }
     clear_slot(*p.contexts, slot);
+    p.contexts->is_in_order = false;
     int32_t position = 0, index = -1;
     for (const int32_t n : chunks) {
         p.target->clear();

@@ -2,6 +2,7 @@
 
 #include "error.h"
 
+#include <exception>
 #include <limits>
 
 namespace draftscope {
@@ -30,12 +31,16 @@ std::vector<ggml_backend_dev_t> find_devices(const std::vector<std::string> & na
 struct ProgressState {
     const Model::Progress * progress;
     bool                    cancelled = false;
+    std::exception_ptr      failure;    // what progress threw: it must not pass through libllama, which would call it a bad file
 };
 
 bool on_progress(float fraction, void * data) {
     auto * state = static_cast<ProgressState *>(data);
-    if (!(*state->progress)(fraction)) {
+    try {
+        state->cancelled = !(*state->progress)(fraction) || state->cancelled;
+    } catch (...) {
         state->cancelled = true;
+        state->failure   = std::current_exception();
     }
     return !state->cancelled;
 }
@@ -72,7 +77,7 @@ std::vector<Device> list_devices() {
 
 Model::Model(const ModelSettings & settings, const Progress & progress) : mtp_obstacle(settings.mtp_obstacle) {
     std::vector<ggml_backend_dev_t> devices = find_devices(settings.devices);
-    ProgressState                   state{&progress};
+    ProgressState                   state{&progress, false, nullptr};
 
     llama_model_params params          = llama_model_default_params();
     params.load_mtp                    = mtp_obstacle.empty();
@@ -83,6 +88,9 @@ Model::Model(const ModelSettings & settings, const Progress & progress) : mtp_ob
     params.progress_callback_user_data = &state;
 
     model.reset(llama_model_load_from_file(settings.path.c_str(), params));
+    if (state.failure != nullptr) {
+        std::rethrow_exception(state.failure);
+    }
     if (state.cancelled) {
         model.reset();
         throw EngineError("cancelled", "Loading was cancelled.");

@@ -24,7 +24,7 @@ public:
     // Told the fraction loaded in [0, 1]; answers false to cancel. Called on the loading thread.
     using Progress = std::function<bool(float)>;
 
-    // Throws EngineError: bad_settings (unknown device), cancelled, bad_file (libllama's own words in the log),
+    // Throws what progress throws, and EngineError: bad_settings (unknown device), cancelled, bad_file (libllama's own words in the log),
     // unsupported_model (does not generate token by token).
     Model(const ModelSettings & settings, const Progress & progress);
 

@@ -14,9 +14,11 @@ void Round::run(std::span<Slot * const> generating) {
     draft();
     replay_alone();
     checkpoint();
-    if (verify()) {
-        for (Entry & entry : entries) {
-            accept(entry);
+    for (const std::span<Slot * const> part : parts()) {
+        if (verify(part)) {
+            for (Entry & entry : entries) {
+                accept(entry);
+            }
         }
     }
     entries.clear();
@@ -100,10 +102,28 @@ void Round::checkpoint() {
     drop_cancelled();
 }
 
-bool Round::verify() {
+// The slots of each decode: all together wherever that is right. libllama cuts a recurrent decode where slot numbers are
+// not consecutive, and puts the states of each piece side by side. That may move a state of an earlier piece, without the
+// steps back that its draft has just left: a rollback would then read those of another slot. So unless all states lie in
+// order, each piece is a decode of its own, and its slots go back before the next one moves them. It takes as many graphs.
+std::vector<std::span<Slot * const>> Round::parts() {
+    const std::span<Slot * const>        all(slots);
+    std::vector<std::span<Slot * const>> pieces;
+    for (size_t first = 0, i = 1; i <= all.size(); i++) {
+        if (i == all.size() || all[i]->id != all[i - 1]->id + 1) {
+            pieces.push_back(all.subspan(first, i - first));
+            first = i;
+        }
+    }
+    contexts.is_in_order = contexts.is_in_order || pieces.size() == 1;
+    const bool together  = contexts.is_in_order || contexts.checkpoint.mechanism() != Mechanism::Rollback;
+    return together && !all.empty() ? std::vector{all} : pieces;
+}
+
+bool Round::verify(std::span<Slot * const> part) {
     entries.clear();
     contexts.target.clear();
-    for (Slot * slot : slots) {
+    for (Slot * slot : part) {
         Entry entry{slot, -1, slot->n_pending() - 1, 0};
         for (int32_t i = 0; i < slot->n_pending(); i++) {
             const bool    output = i + 1 == slot->n_pending();
@@ -115,13 +135,10 @@ bool Round::verify() {
         }
         entries.push_back(entry);
     }
-    if (entries.empty()) {
-        return false;
-    }
     const int64_t      t_start = now_ns();
     const DecodeStatus status  = decode_target(contexts, counts, Phase::Verify);
     if (status != DecodeStatus::Done) {
-        end_slots(contexts, slots, status, "the verification");
+        end_slots(contexts, part, status, "the verification");
         return false;
     }
     for (const Entry & entry : entries) {

@@ -36,7 +36,8 @@ private:
     void draft();
     void replay_alone();
     void checkpoint();
-    bool verify();
+    std::vector<std::span<Slot * const>> parts();
+    bool verify(std::span<Slot * const> part);
     void accept(Entry & entry);
     void go_back(Entry & entry, int32_t n_before);
     void check(Slot & slot);

@@ -7,6 +7,10 @@ namespace draftscope {
 
 namespace {
 
+// Logits divided by less than this may overflow, and the choice among infinities is none. Unequal logits differ by far
+// more, so the most probable token would be chosen anyway.
+constexpr float coldest = 1e-10f;
+
 // Tokens that must not come: those the model file suppresses, and the end-of-generation tokens when they are ignored.
 std::vector<llama_logit_bias> banned_tokens(const Model & model, bool ignore_eos) {
     constexpr float               never = -std::numeric_limits<float>::infinity();
@@ -35,7 +39,7 @@ Sampler::Sampler(const Model & model, const SamplingSettings & settings, bool ig
     if (settings.repeat_last_n != 0 && (settings.repeat_penalty != 1.0f || settings.presence_penalty != 0.0f)) {
         add(llama_sampler_init_penalties(model.n_vocab(), settings.repeat_last_n, settings.repeat_penalty, 0.0f, settings.presence_penalty));
     }
-    if (settings.temperature <= 0.0f) {
+    if (settings.temperature < coldest) {
         add(llama_sampler_init_greedy());
         return;
     }

@@ -11,8 +11,8 @@ namespace draftscope {
 
 class Sampler {
 public:
-    // The chain: bans, penalties, top-k, top-p, min-p, temperature, choice; greedy at temperature 0. Settings that switch
-    // a sampler off leave it out. With the same seed, the n-th token takes the n-th random number, drafted or not.
+    // The chain: bans, penalties, top-k, top-p, min-p, temperature, choice; greedy at temperature 0 (and below 1e-10).
+    // Settings that switch a sampler off leave it out. With the same seed, the n-th token takes the n-th random number, drafted or not.
     Sampler(const Model & model, const SamplingSettings & settings, bool ignore_eos);
 
     // Let penalties know of a prompt token.

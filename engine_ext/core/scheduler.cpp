@@ -52,6 +52,7 @@ std::vector<Scheduler::Share> Scheduler::fill_batch(std::span<Slot * const> slot
     std::vector<Share> shares;
     int32_t            room = contexts.target.capacity();
     contexts.target.clear();
+    contexts.is_in_order = false;    // a new sequence takes any free place, and libllama moves others for it
     for (size_t i = 0; i < slots.size() && room > 0; i++) {
         Slot &        slot = *slots[i];
         const auto    left = static_cast<int32_t>(slots.size() - i);

@@ -19,6 +19,9 @@ struct Contexts {
     Companion &      companion;
     Checkpoint &     checkpoint;
     Recorder &       recorder;
+
+    // Whether the recurrent states of all generating slots lie in the order of the slots (Round::parts()).
+    bool is_in_order = false;
 };
 
 // Decode calls on the target and the graphs computed for them.

@@ -101,6 +101,7 @@ _core.set_log_sink(_llama_log)
 def _with_llamas_words() -> Iterator[None]:
     """Add to the hint of a failure what libllama itself logged about it."""
     _llama_log.last_error = ""
+    _llama_log.is_cancelling = False  # a cancel that came while nothing was decoded is over
     try:
         yield
     except EngineError as error:
