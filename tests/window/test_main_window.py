@@ -288,6 +288,15 @@ def test_a_narrow_window_still_shows_every_control_of_its_toolbar(qtbot: QtBot, 
     qtbot.waitUntil(lambda: window.toolbar.toolButtonStyle() == WITH_TEXT)
 
 
+def test_the_palette_puts_names_before_explanations(window: MainWindow) -> None:
+    window.actions_by_id["palette"].trigger()
+    box = window.palette_box
+    box.line.setText("dark")
+    assert box.list.item(0).text() == "View: Dark colours"
+    assert box.list.count() > 1
+    box.reject()
+
+
 def test_closing_ends_the_engine(qtbot: QtBot, window: MainWindow) -> None:
     load(qtbot, window)
     run_for(qtbot, window, 50)

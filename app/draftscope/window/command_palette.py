@@ -66,8 +66,8 @@ class CommandPalette(QDialog):
     def _fill(self) -> None:
         words = self.line.text().casefold().split()
         self.list.clear()
-        for row, action in self._actions.rows():
-            if row.id == "palette" or not all(word in f"{row.menu} {row.text} {row.tip}".casefold() for word in words):
+        for row, action in sorted(self._actions.rows(), key=lambda found: not _has(found[0].text, words)):
+            if row.id == "palette" or not _has(f"{row.menu} {row.text} {row.tip}", words):
                 continue
             item = QListWidgetItem(_label(row, action.shortcut().toString()))
             item.setData(_ROLE, row.id)
@@ -93,6 +93,10 @@ class CommandPalette(QDialog):
         if action.isEnabled():
             self.accept()
             action.trigger()
+
+
+def _has(text: str, words: list[str]) -> bool:
+    return all(word in text.casefold() for word in words)
 
 
 def _label(row: Action, shortcut: str) -> str:
