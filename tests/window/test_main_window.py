@@ -73,7 +73,8 @@ def test_the_strip_tells_state_round_speed_and_records(qtbot: QtBot, window: Mai
     run_for(qtbot, window, 100)
     window.strip.tell()
     doing, measured = window.strip._doing.text(), window.strip._measured.text()
-    assert doing.startswith("running · round ")
+    assert doing.startswith("running · ")
+    assert " rounds · " in doing
     assert "tok/s over 4 slots" in doing
     assert "dropped 0" in measured
     assert f"records {window.session.meter.n_records:,}" in measured

@@ -158,7 +158,7 @@ KINDS = {
         position="engine track: draft step from 0 (DRAFT) or 0; slot track: first position that the slot brought",
         token="",
         n="tokens in the batch: of all slots on the engine track, of this slot on its own track",
-        m="engine track: graph runs of the decode; slot track: replayed tokens among n",
+        m="engine track: graph runs of the decode; slot track: replayed tokens among n, of ACCEPT the accepted ones",
         value="",
         size_bytes="",
     ),

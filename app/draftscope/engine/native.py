@@ -303,10 +303,10 @@ class NativeBackend:
 
 def _describe(file: ModelFile) -> str:
     """The model's name, size and main type, such as ``Qwen3.5 4B, 4.21 B parameters, Q4_K``."""
-    sizes = ((1e12, " T"), (1e9, " B"), (1e6, " M"), (1.0, ""))
-    power, unit = next((size for size in sizes if file.n_params >= size[0]), sizes[-1])
+    sizes = ((1e12, "T"), (1e9, "B"), (1e6, "M"))
+    size = next((f"{file.n_params / unit:.3g} {name}" for unit, name in sizes if file.n_params >= unit), "")
     kind = file.types[0][0] if file.types else "no weights"
-    return f"{file.name or file.path.stem}, {file.n_params / power:.3g}{unit} parameters, {kind}"
+    return f"{file.name or file.path.stem}, {size or f'{file.n_params:,}'} parameters, {kind}"
 
 
 def _slot_result(fields: dict[str, Any]) -> SlotResult:

@@ -29,6 +29,9 @@ MIN_CARD_WIDTH = 260
 
 ACCEPTED_MEANS = "Accepted draft tokens divided by drafted tokens, in this slot and run."
 PER_ROUND_MEANS = "Tokens per round: 1 + accepted / rounds, with the target's own token of each round."
+MAX_PROMPT_SHOWN = 20_000
+"""Characters of a prompt that a card shows, the last ones: all of them are laid out at once."""
+
 SPEED_MEANS = "Generated tokens per second of this slot since its first token; the prompt is not counted."
 
 
@@ -184,11 +187,12 @@ def grid_columns(n_cards: int, width: int, height: int) -> int:
 
 
 def prompt_text(task: SlotTask) -> str:
-    """What a slot starts from, as a person would read it; '' for a prompt of token ids."""
+    """What a slot starts from, as a person would read it: the end of a long one; '' for a prompt of token ids."""
     prompt = task.prompt
+    text = prompt.text
     if prompt.messages:
-        return "".join(f"{message.role}: {message.content}\n" for message in prompt.messages)
-    return prompt.text
+        text = "".join(f"{message.role}: {message.content}\n" for message in prompt.messages)
+    return text if len(text) <= MAX_PROMPT_SHOWN else f"… {text[-MAX_PROMPT_SHOWN:]}"
 
 
 def _figures(acceptance: SlotAcceptance) -> tuple[Figure, ...]:

@@ -27,7 +27,7 @@ OVERHEAD_MEANS = (
 
 
 class TruthStrip(QStatusBar):
-    """Left: state, round, speed. Right: records, dropped, overhead, draw time."""
+    """Left: state, rounds, speed. Right: records, dropped, overhead, draw time."""
 
     def __init__(self, session: Session) -> None:
         super().__init__()
@@ -61,11 +61,12 @@ class TruthStrip(QStatusBar):
 
 
 def doing(session: Session) -> str:
-    """State, round and speed in words."""
+    """State, rounds and speed in words."""
     parts = [_state(session)]
     rounds = session.trace.kind(Kind.ROUND)
     if len(rounds):
-        parts.append(f"round {int(rounds['round'][-1]):,}")
+        n_rounds = int(rounds["round"][-1]) + 1
+        parts.append("1 round" if n_rounds == 1 else f"{n_rounds:,} rounds")
     total = session.acceptance.total()
     if not math.isnan(total.tokens_per_second):
         n_slots = len(session.trace.slots())
