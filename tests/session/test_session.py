@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from draftscope.engine.errors import ErrorReport
+from draftscope.engine.errors import ErrorCode, ErrorReport
 from draftscope.engine.events import Kind, Records, empty_records
-from draftscope.engine.protocol import LogLine, Pieces, Prompt
+from draftscope.engine.protocol import Failed, LogLine, Pieces, Prompt, Submit
 from draftscope.session.session import Session
+from draftscope.session.state import SessionState
 from tests.session.scripted_client import DEATH, ScriptedClient, request
 
 
@@ -71,6 +72,26 @@ def test_records_written_before_the_engine_died_are_kept(ready: Session, client:
     ready.poll()
     assert ready.trace.n_records == 4
     assert len(ready.tasks) == 2
+
+
+def test_a_run_that_is_refused_leaves_the_last_one_to_be_seen(ready: Session, client: ScriptedClient) -> None:
+    ready.run(request())
+    client.records = token_records(4)
+    client.answer_run()
+    ready.poll()
+    tasks, report = ready.tasks, ready.run_report
+    assert report is not None
+    trace, generation = ready.trace, ready.trace.generation
+    ready.run(request())
+    assert ready.trace.n_records == 0
+    submit = next(command for command in reversed(client.sent) if isinstance(command, Submit))
+    client.answers.append(Failed(submit.id, ErrorReport(ErrorCode.BAD_PROMPT, "Too long.")))
+    ready.poll()
+    assert ready.trace is trace
+    assert ready.trace.generation > generation
+    assert ready.trace.kind(Kind.TOKEN)["sequence"].tolist() == [0, 1, 2, 3]
+    assert (ready.tasks, ready.run_report) == (tasks, report)
+    assert ready.state is SessionState.READY
 
 
 def test_another_model_forgets_the_run_of_the_last(ready: Session, client: ScriptedClient) -> None:

@@ -172,3 +172,18 @@ def test_a_million_records_are_taken_and_searched_quickly():
         assert 0 < len(store.spans_in(1, middle, middle + 1_000_000)) < 100
         assert len(store.round_records(3000)) > 10
     assert time.perf_counter() - started < 2
+
+
+def test_a_store_hands_over_what_it_keeps_and_takes_it_back() -> None:
+    store = TraceStore()
+    store.append(make_records(20))
+    records, views = store.in_order(), {kind: store.kind(kind) for kind in Kind}
+    generation = store.generation
+    kept = store.hand_over()
+    assert (store.n_records, store.time_range()) == (0, None)
+    assert same(kept.in_order(), records)
+    store.append(make_records(3))
+    store.take_over(kept)
+    assert same(store.in_order(), records)
+    assert all(same(store.kind(kind), view) for kind, view in views.items())
+    assert (kept.n_records, store.generation) == (0, generation + 2)

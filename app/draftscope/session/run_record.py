@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from draftscope import __version__
@@ -28,11 +29,28 @@ class RunRecord:
         self.request: RunRequest | None = None
         self.tasks: tuple[SlotTask, ...] = ()
         self._model: ModelReport | None = None
+        self._before: _Kept | None = None
 
     def begin(self, model: ModelReport, request: RunRequest, tasks: tuple[SlotTask, ...]) -> None:
-        """Forget the last run and start a new one of these tasks. Pieces stay: the engine tells each only once."""
+        """Start a new run of these tasks. Pieces stay: the engine tells each only once.
+
+        The last run is forgotten with the first record of the new one; until then ``put_back`` brings it back.
+        """
+        before = _Kept(self.trace.hand_over(), dict(self.results), self.report, self.request, self.tasks, self._model)
         self._forget_run()
+        self._before = before
         self.request, self.tasks, self._model = request, tasks, model
+
+    def put_back(self) -> bool:
+        """The new run never began: show the last one again. False when there was none, or it is gone."""
+        before, self._before = self._before, None
+        if before is None or before.trace.n_records == 0:
+            return False
+        self.trace.take_over(before.trace)
+        self.results.update(before.results)
+        self.report, self.request, self.tasks, self._model = before.report, before.request, before.tasks, before.model
+        self.acceptance.update(self.trace)
+        return True
 
     def forget(self) -> None:
         """Another model is there: nothing has run yet, and token ids stand for other bytes than before."""
@@ -43,11 +61,12 @@ class RunRecord:
         self.trace.clear()
         self.acceptance.update(self.trace)
         self.results.clear()
-        self.report = self.request = self._model = None
+        self.report = self.request = self._model = self._before = None
         self.tasks = ()
 
     def append(self, records: Records) -> None:
         """Take records of this run."""
+        self._before = None
         self.trace.append(records)
         self.acceptance.update(self.trace)
 
@@ -57,6 +76,7 @@ class RunRecord:
 
     def finish(self, answer: Finished) -> None:
         """Take the engine's results and counts."""
+        self._before = None
         self.results.update((result.slot, result) for result in answer.results)
         self.report = answer.report
 
@@ -76,6 +96,18 @@ class RunRecord:
         if self.request is not None:
             header["settings"] = {"context": as_plain(self.request.context), "tasks": as_plain(self.tasks)}
         return header
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A run that is over."""
+
+    trace: TraceStore
+    results: dict[int, SlotResult]
+    report: RunReport | None
+    request: RunRequest | None
+    tasks: tuple[SlotTask, ...]
+    model: ModelReport | None
 
 
 class TraceSnapshot:

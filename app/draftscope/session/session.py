@@ -292,4 +292,8 @@ class Session(QObject):
     def _on_run_finished(self, answer: Finished | None) -> None:
         if answer is not None:
             self._record.finish(answer)
+        elif self._record.put_back():  # refused before anything ran: the last run is still there to look at
+            self.view.reset()
+            self.run_started.emit()
+            self.records_appended.emit()
         self.run_finished.emit()

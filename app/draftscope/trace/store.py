@@ -166,6 +166,19 @@ class TraceStore:
         order = np.argsort(np.concatenate([column.arrival.view for column in self._columns.values()]))
         return np.concatenate([column.records.view for column in self._columns.values()])[order]
 
+    def hand_over(self) -> TraceStore:
+        """Everything kept so far, as a store of its own; this one is empty then, as after ``clear``. Copies nothing."""
+        store = TraceStore()
+        store.take_over(self)
+        return store
+
+    def take_over(self, other: TraceStore) -> None:
+        """Keep what another store keeps, instead of what this one kept; the other is empty then. Copies nothing."""
+        generation = self.generation + 1
+        vars(self).update(vars(other))
+        self.generation = generation
+        other.clear()
+
     def clear(self) -> None:
         """Forget everything; views that were handed out stay as they are."""
         self._reset()
