@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from collections.abc import Callable
 from draftscope.base.paths import demo_model
 from draftscope.base.theme import THEMES
 from draftscope.engine.events import Kind
-from draftscope.engine.protocol import CheckpointMode
+from draftscope.engine.protocol import CheckpointMode, Prompt
 from draftscope.session.state import SessionState
 from tests.screens.stage import Stage
 
@@ -96,6 +97,17 @@ def engine_killed(stage: Stage) -> None:
     stage.shoot_panel("engine", "killed")
 
 
+def run_refused(stage: Stage) -> None:
+    """A prompt that no slot can hold, after a run: the run is still there to be looked at."""
+    stage.run_demo()
+    setup = stage.window.setup
+    setup.change(dataclasses.replace(setup.values, prompts=(Prompt(text="word " * 4_000),)))
+    stage.window.actions_by_id["run"].trigger()
+    stage.pump(lambda: not stage.session.is_running and stage.session.state is SessionState.READY)
+    stage.settle()
+    stage.shoot_window("run-refused")
+
+
 def refused(stage: Stage) -> None:
     """A model without MTP layers, a load that takes its time, and one that fails."""
     stage.session.open_model("fake:dense")
@@ -119,6 +131,7 @@ SCENES: tuple[tuple[str, Callable[[Stage], None]], ...] = (
     ("native", without_drafts),
     ("native", eight_slots),
     ("native", engine_killed),
+    ("native", run_refused),
     ("fake", refused),
 )
 """Backends and scenes; each begins with a window of its own."""

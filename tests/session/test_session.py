@@ -89,6 +89,7 @@ def test_a_run_that_is_refused_leaves_the_last_one_to_be_seen(ready: Session, cl
     ready.poll()
     assert ready.trace is trace
     assert ready.trace.generation > generation
+    assert ready.meter.n_records == 4
     assert ready.trace.kind(Kind.TOKEN)["sequence"].tolist() == [0, 1, 2, 3]
     assert (ready.tasks, ready.run_report) == (tasks, report)
     assert ready.state is SessionState.READY

@@ -294,6 +294,7 @@ class Session(QObject):
             self._record.finish(answer)
         elif self._record.put_back():  # refused before anything ran: the last run is still there to look at
             self.view.reset()
+            self.meter.n_records = self.trace.n_records
             self.run_started.emit()
             self.records_appended.emit()
         self.run_finished.emit()
