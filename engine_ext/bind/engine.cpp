@@ -65,8 +65,7 @@ nb::dict as_dict(const Speculation & s) {
 }
 
 nb::dict as_dict(const ModelReport & r) {
-    return fields({{"description", nb::cast(r.description)},
-                   {"architecture", nb::cast(r.architecture)},
+    return fields({{"architecture", nb::cast(r.architecture)},
                    {"size_bytes", nb::cast(r.size_bytes)},
                    {"n_params", nb::cast(r.n_params)},
                    {"n_layer", nb::cast(r.n_layer)},

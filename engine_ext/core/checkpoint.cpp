@@ -15,7 +15,6 @@ public:
     bool      holds(const Slot &) const override { return true; }
     bool      save(const Slot &) override { return true; }
     void      discard(int32_t) override {}
-    int64_t   host_bytes() const override { return 0; }
 
     FallbackReason go_back(Slot & slot, int32_t n_keep) override {
         const int64_t t_start = now_ns();
@@ -76,14 +75,6 @@ public:
     void discard(int32_t slot) override {
         at(slot).position = -1;
         at(slot).state    = {};
-    }
-
-    int64_t host_bytes() const override {
-        int64_t bytes = 0;
-        for (const Saved & entry : saved) {
-            bytes += static_cast<int64_t>(entry.state.capacity());
-        }
-        return bytes;
     }
 
 private:

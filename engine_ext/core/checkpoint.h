@@ -33,9 +33,6 @@ public:
 
     // The slot was cleared: what was saved for it is worth nothing any more.
     virtual void discard(int32_t slot) = 0;
-
-    // Host memory that saved states hold now.
-    virtual int64_t host_bytes() const = 0;
 };
 
 // What was asked for, what was granted, and why, in words for the user.

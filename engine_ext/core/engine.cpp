@@ -52,7 +52,6 @@ ModelReport Engine::load(const ModelSettings & settings, const Model::Progress &
 void Engine::describe_model() {
     const llama_model * m      = model->get();
     report_                    = ModelReport{};
-    report_.description        = model->description();
     report_.architecture       = model->metadata("general.architecture");
     report_.size_bytes         = llama_model_size(m);
     report_.n_params           = llama_model_n_params(m);

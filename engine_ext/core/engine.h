@@ -15,7 +15,7 @@
 namespace draftscope {
 
 struct ModelReport {
-    std::string              description, architecture;
+    std::string              architecture;
     uint64_t                 size_bytes = 0, n_params = 0;
     int32_t                  n_layer = 0, n_embd = 0, n_vocab = 0, n_ctx_train = 0;
     bool                     has_tokenizer = false, has_chat_template = false, is_recurrent = false;
@@ -23,7 +23,7 @@ struct ModelReport {
     std::vector<std::string> devices;
     Speculation              speculation;
     WayBack                  way_back;
-    std::string              engine;    // version and system description of llama.cpp
+    std::string              engine;    // name and version of the library
     bool                     is_patched = false;
 };
 
@@ -65,7 +65,6 @@ public:
     std::vector<SlotResult> take_results();
     std::vector<int32_t>    take_new_tokens();    // ids in token records that were not in one before (since the load)
     Counts                  counts() const;
-    const ModelReport &     report() const { return report_; }
 
     // For tests: the next so many saves, restores and removals of a tail fail. Until the next configure().
     void inject(const Faults & faults) { loaded().companion->faults = faults; }

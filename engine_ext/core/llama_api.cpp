@@ -11,10 +11,6 @@ std::vector<std::string> missing_symbols() {
     };
     need(&llama_set_embeddings_nextn != nullptr, "llama_set_embeddings_nextn");
     need(&llama_get_embeddings_nextn_ith != nullptr, "llama_get_embeddings_nextn_ith");
-    need(&llama_set_nextn_layer_offset != nullptr, "llama_set_nextn_layer_offset");
-    need(&llama_get_ctx_other != nullptr, "llama_get_ctx_other");
-    need(&llama_model_n_devices != nullptr, "llama_model_n_devices");
-    need(&llama_model_get_device != nullptr, "llama_model_get_device");
     return missing;
 }
 

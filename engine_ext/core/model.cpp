@@ -113,12 +113,6 @@ std::string Model::metadata(const char * key) const {
     return value;
 }
 
-std::string Model::description() const {
-    char text[256] = "";
-    llama_model_desc(model.get(), text, sizeof text);
-    return text;
-}
-
 std::vector<std::string> Model::devices() const {
     std::vector<std::string> names;
     if (&llama_model_n_devices != nullptr && &llama_model_get_device != nullptr) {

@@ -36,7 +36,6 @@ public:
     bool                has_tokenizer() const { return llama_vocab_type(vocab()) != LLAMA_VOCAB_TYPE_NONE; }
 
     std::string metadata(const char * key) const;    // empty when absent
-    std::string description() const;
     std::vector<std::string> devices() const;
 
     // Throws EngineError(bad_prompt) when the model has no tokenizer or the text is too long.
