@@ -107,6 +107,7 @@ nb::dict as_dict(const Counts & c) {
     return fields({{"rounds", nb::cast(c.target.rounds)},
                    {"target", nb::cast(c.target.target)},
                    {"replay", nb::cast(c.target.replay)},
+                   {"rides", nb::cast(c.target.rides)},
                    {"draft", nb::cast(c.draft.draft)},
                    {"catch_up", nb::cast(c.draft.catch_up)},
                    {"target_graph_runs", nb::cast(c.target.target_graph_runs)},

@@ -22,7 +22,7 @@ enum class StopReason : uint8_t {
 };
 
 enum class FallbackReason : uint8_t {
-    None = 0, NotGranted = 1, BeyondReach = 2, Refused = 3, NoMemory = 4, RestoreFailed = 5, PositionMismatch = 6,
+    None = 0, NotGranted = 1, BeyondReach = 2, Refused = 3, NoMemory = 4, RestoreFailed = 5, PositionMismatch = 6, CannotUnify = 7,
 };
 
 constexpr int32_t no_round     = -1;

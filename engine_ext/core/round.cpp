@@ -141,6 +141,8 @@ bool Round::verify(std::span<Slot * const> part) {
         end_slots(contexts, part, status, "the verification");
         return false;
     }
+    const bool has_ride = std::any_of(entries.begin(), entries.end(), [](const Entry & entry) { return entry.n_replay > 0; });
+    counts.rides += has_ride ? 1 : 0;
     for (const Entry & entry : entries) {
         const int32_t n = entry.n_replay + 1 + static_cast<int32_t>(entry.slot->draft.size());
         contexts.recorder.span(Phase::Verify, entry.slot->id, t_start, entry.slot->n_decoded, n, entry.n_replay);

@@ -26,7 +26,7 @@ struct Contexts {
 
 // Decode calls on the target and the graphs computed for them.
 struct TargetCounts {
-    int32_t rounds = 0, target = 0, replay = 0, prompt = 0;
+    int32_t rounds = 0, target = 0, replay = 0, rides = 0, prompt = 0;
     int64_t target_graph_runs = 0, prompt_graph_runs = 0;
     int32_t n_fallbacks = 0;
 };

@@ -141,6 +141,7 @@ def test_decodes_of_several_submits_are_counted_in_the_records() -> None:
         target=3,
         draft=1,
         replay=1,
+        rides=1,
         catch_up=1,
         target_graph_runs=4,
         draft_graph_runs=2,

@@ -189,12 +189,20 @@ def decodes_in(store: TraceStore) -> DecodeCounts:
         target=n(Phase.VERIFY, Phase.REPLAY),
         draft=n(Phase.DRAFT),
         replay=n(Phase.REPLAY),
+        rides=_rides(store),
         catch_up=n(Phase.CATCH_UP),
         target_graph_runs=runs(Phase.VERIFY, Phase.REPLAY),
         draft_graph_runs=runs(Phase.DRAFT, Phase.CATCH_UP),
         prompt=n(Phase.PROMPT),
         prompt_graph_runs=runs(Phase.PROMPT),
     )
+
+
+def _rides(store: TraceStore) -> int:
+    """Verifications in which any slot had replayed tokens in front of its sampled one."""
+    spans = store.kind(Kind.SPAN)
+    carried = spans[(spans["slot"] != ENGINE_TRACK) & (spans["code"] == Phase.VERIFY) & (spans["m"] > 0)]
+    return len(np.unique(carried["round"]))
 
 
 def _duration_us(store: TraceStore, kind: Kind) -> dict[str, float] | None:

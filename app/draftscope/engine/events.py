@@ -104,6 +104,7 @@ class FallbackReason(IntEnum):
     NO_MEMORY = 4
     RESTORE_FAILED = 5
     POSITION_MISMATCH = 6
+    CANNOT_UNIFY = 7
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,14 @@ class CatchUp(StrEnum):
     ALONE = "alone"
 
 
+class Replay(StrEnum):
+    """Where tokens are decoded again after a restore: with the next verification, alone, or as measured costs say."""
+
+    MEASURED = "measured"
+    RIDE = "ride"
+    ALONE = "alone"
+
+
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
     """What to load and where. ``n_gpu_layers`` -1 means all; ``devices`` empty means all (names as in ``doctor``)."""
@@ -55,6 +63,7 @@ class ContextSettings:
     n_threads: int = 0
     n_batch: int = 512
     catch_up: CatchUp = CatchUp.RIDE
+    replay: Replay = Replay.MEASURED
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +173,37 @@ class Speculation:
 
 
 @dataclass(frozen=True, slots=True)
+class TimedWay:
+    """One row of the calibration: a way back, timed on the loaded model with all slots at once, before the first run.
+
+    Times are medians in microseconds, 0 where ``n_timed`` is 0. ``save_us``/``restore_us``: one slot. ``verify_us``: a
+    decode of the sampled token and a whole draft in every slot. ``after_us``: what that decode takes longer right after
+    restores of all slots (below 0: noise). ``replay_us``: what decoding half a draft again adds, the cheaper of alone
+    and in front of the next verification. ``round_us``: all of it for a round in which every draft is half rejected;
+    the way with the least is taken. ``bytes_per_slot``: beside the live state.
+    """
+
+    mechanism: str
+    is_available: bool
+    is_chosen: bool
+    n_timed: int
+    save_us: float
+    restore_us: float
+    verify_us: float
+    after_us: float
+    replay_us: float
+    round_us: float
+    bytes_per_slot: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class WayBack:
-    """How the target goes back: mode asked for, ``Mechanism`` granted (lower case), steps asked and granted, why."""
+    """How the target goes back: mode asked for, ``Mechanism`` granted (lower case), steps asked and granted, why.
+
+    ``bytes_per_slot``: of a saved state, 0 where none is saved. ``calibration``: what ``auto`` timed, in
+    ``calibration_ms`` milliseconds; empty where there was nothing to choose.
+    """
 
     asked: CheckpointMode
     granted: str
@@ -173,6 +211,32 @@ class WayBack:
     n_rs_seq_granted: int
     why: str
     bytes_per_slot: int = 0
+    calibration: tuple[TimedWay, ...] = ()
+    calibration_ms: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryUse:
+    """Bytes of one kind, all slots together, as libllama and the engine hold them; those on devices apart.
+
+    ``kind``: weights, kv (keys and values of the target), recurrent (live states and their steps back), checkpoints
+    (saved states), draft (the MTP context's keys and values), compute (scratch of both contexts). ``predicted_bytes``:
+    what ``info`` says of it for these settings, -1 where it says nothing.
+    """
+
+    kind: str
+    host_bytes: int
+    device_bytes: int
+    predicted_bytes: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeCost:
+    """What a target decode costs by measurement: ``graph_us`` a graph run and ``token_us`` a token; 0 of 0 decodes."""
+
+    n_measured: int = 0
+    graph_us: float = 0.0
+    token_us: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +265,7 @@ class ModelReport:
     engine: str
     is_patched: bool
     load_ms: float
+    memory: tuple[MemoryUse, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,13 +296,15 @@ class DecodeCounts:
     """Decode calls and graph runs since the contexts were made, prompt and generation apart.
 
     ``rounds``: rounds run. ``target``/``draft``: decode calls in rounds (``replay`` of the target's were replays alone,
-    ``catch_up`` of the draft's carried catch-up rows alone). ``*_graph_runs``: graphs computed for them.
+    ``catch_up`` of the draft's carried catch-up rows alone). ``rides``: verifications that carried replayed tokens.
+    ``*_graph_runs``: graphs computed for them.
     """
 
     rounds: int = 0
     target: int = 0
     draft: int = 0
     replay: int = 0
+    rides: int = 0
     catch_up: int = 0
     target_graph_runs: int = 0
     draft_graph_runs: int = 0
@@ -247,13 +314,18 @@ class DecodeCounts:
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """Totals of one Submit: counts are those of this run only; wall time in milliseconds."""
+    """Totals of one Submit: counts are those of this run only; wall time in milliseconds.
+
+    ``memory`` and ``decode_cost`` are as they stand at the run's end.
+    """
 
     decodes: DecodeCounts
     n_saves: int
     n_restores: int
     n_fallbacks: int
     wall_ms: float
+    memory: tuple[MemoryUse, ...] = ()
+    decode_cost: DecodeCost = field(default_factory=DecodeCost)
 
 
 # ---- answers
