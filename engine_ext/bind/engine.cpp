@@ -48,13 +48,34 @@ nb::dict fields(std::initializer_list<std::pair<const char *, nb::object>> entri
     return dict;
 }
 
+nb::dict as_dict(const TimedWay & way) {
+    return fields({{"mechanism", nb::cast(static_cast<int>(way.mechanism))},
+                   {"is_available", nb::cast(way.is_available)},
+                   {"is_chosen", nb::cast(way.is_chosen)},
+                   {"n_timed", nb::cast(way.n_timed)},
+                   {"save_us", nb::cast(way.save_us)},
+                   {"restore_us", nb::cast(way.restore_us)},
+                   {"verify_us", nb::cast(way.verify_us)},
+                   {"after_us", nb::cast(way.after_us)},
+                   {"replay_us", nb::cast(way.replay_us)},
+                   {"round_us", nb::cast(way.round_us)},
+                   {"bytes_per_slot", nb::cast(way.bytes_per_slot)},
+                   {"why", nb::cast(way.why)}});
+}
+
 nb::dict as_dict(const WayBack & way) {
+    nb::list rows;
+    for (const TimedWay & timed : way.calibration) {
+        rows.append(as_dict(timed));
+    }
     return fields({{"asked", nb::cast(static_cast<int>(way.asked))},
                    {"granted", nb::cast(static_cast<int>(way.granted))},
                    {"n_rs_seq_asked", nb::cast(way.n_rs_seq_asked)},
                    {"n_rs_seq_granted", nb::cast(way.n_rs_seq_granted)},
                    {"why", nb::cast(way.why)},
-                   {"bytes_per_slot", nb::cast(way.bytes_per_slot)}});
+                   {"bytes_per_slot", nb::cast(way.bytes_per_slot)},
+                   {"calibration", rows},
+                   {"calibration_ms", nb::cast(way.calibration_ms)}});
 }
 
 nb::dict as_dict(const Speculation & s) {
@@ -114,9 +135,12 @@ nb::dict as_dict(const Counts & c) {
                    {"draft_graph_runs", nb::cast(c.draft.draft_graph_runs)},
                    {"prompt", nb::cast(c.target.prompt + c.draft.prompt)},
                    {"prompt_graph_runs", nb::cast(c.target.prompt_graph_runs + c.draft.prompt_graph_runs)},
+                   {"n_decodes_measured", nb::cast(c.costs.is_known() ? c.costs.n_decodes() : 0)},
+                   {"graph_us", nb::cast(c.costs.graph_ns() / 1e3)},
+                   {"token_us", nb::cast(c.costs.token_ns() / 1e3)},
                    {"n_saves", nb::cast(c.n_saves)},
                    {"n_restores", nb::cast(c.n_restores)},
-                   {"n_fallbacks", nb::cast(c.target.n_fallbacks)}});
+                   {"n_fallbacks", nb::cast(c.n_fallbacks)}});
 }
 
 nb::dict load(PyEngine & self, const std::string & path, int n_gpu_layers, const std::vector<std::string> & devices, bool use_mmap,
@@ -135,8 +159,9 @@ nb::dict load(PyEngine & self, const std::string & path, int n_gpu_layers, const
 }
 
 nb::dict configure(PyEngine & self, int n_slots, int n_ctx, int n_draft_max, bool use_mtp, int checkpoint, int n_threads, int n_batch,
-                   bool catch_up_alone) {
-    const ContextSettings settings{n_slots, n_ctx, n_draft_max, use_mtp, static_cast<CheckpointMode>(checkpoint), n_threads, n_batch, catch_up_alone};
+                   bool catch_up_alone, int replay, int64_t host_room_bytes) {
+    const ContextSettings settings{n_slots, n_ctx, n_draft_max, use_mtp, static_cast<CheckpointMode>(checkpoint), n_threads, n_batch, catch_up_alone,
+                                   static_cast<ReplayPolicy>(replay), host_room_bytes};
     ModelReport           report;
     {
         nb::gil_scoped_release release;
@@ -160,7 +185,7 @@ void register_engine(nb::module_ & m) {
         .def(nb::init<nb::handle>(), "memory"_a, "memory: writable buffer with an initialised ring")
         .def("load", &load, "path"_a, nb::kw_only(), "n_gpu_layers"_a, "devices"_a, "use_mmap"_a, "mtp_obstacle"_a, "progress"_a)
         .def("configure", &configure, nb::kw_only(), "n_slots"_a, "n_ctx"_a, "n_draft_max"_a, "use_mtp"_a, "checkpoint"_a, "n_threads"_a,
-             "n_batch"_a, "catch_up_alone"_a)
+             "n_batch"_a, "catch_up_alone"_a, "replay"_a, "host_room_bytes"_a)
         .def("unload", [](PyEngine & self) { self.engine.unload(); }, nb::call_guard<nb::gil_scoped_release>())
         .def("chat_template", [](PyEngine & self) {
             const ChatTemplate t = self.engine.chat_template();
@@ -183,11 +208,23 @@ void register_engine(nb::module_ & m) {
         })
         .def("take_new_tokens", [](PyEngine & self) { return self.engine.take_new_tokens(); }, "Ids recorded for the first time since the last call.")
         .def("counts", [](PyEngine & self) { return as_dict(self.engine.counts()); })
-        .def("inject_faults", [](PyEngine & self, int save, int restore, int drop_tail) { self.engine.inject({save, restore, drop_tail}); },
-             nb::kw_only(), "save"_a = 0, "restore"_a = 0, "drop_tail"_a = 0, "Let the next so many of each fail; for tests.")
+        .def("memory", [](PyEngine & self) {
+            nb::list kinds;
+            for (const MemoryUse & use : self.engine.memory()) {
+                kinds.append(nb::make_tuple(use.kind, use.host_bytes, use.device_bytes));
+            }
+            return kinds;
+        }, "(kind, host bytes, device bytes) of all slots together.")
+        .def("inject_faults", [](PyEngine & self, int save, int restore, int drop_tail, int device_room) {
+            self.engine.inject({save, restore, drop_tail, device_room});
+        }, nb::kw_only(), "save"_a = 0, "restore"_a = 0, "drop_tail"_a = 0, "device_room"_a = 0, "Let the next so many of each fail; for tests.")
         .def("logits_of", [](PyEngine & self, int slot, const std::vector<int32_t> & tokens, const std::vector<int32_t> & chunks) {
             return self.engine.logits_of(slot, tokens, chunks);
-        }, "slot"_a, "tokens"_a, "chunks"_a, "Logits after the tokens, decoded alone in a free slot; for tests.");
+        }, "slot"_a, "tokens"_a, "chunks"_a, "Logits after the tokens, decoded alone in a free slot; for tests.")
+        .def("logits_after_restore", [](PyEngine & self, int slot, const std::vector<int32_t> & tokens, int n_saved) {
+            auto [before, after] = self.engine.logits_after_restore(slot, tokens, n_saved);
+            return nb::make_tuple(before, after);
+        }, "slot"_a, "tokens"_a, "n_saved"_a, "Last logits before and after going back in a free slot; for tests.");
 }
 
 }  // namespace draftscope::bind

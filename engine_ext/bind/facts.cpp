@@ -3,6 +3,7 @@
 #include "register.h"
 
 #include <nanobind/stl/function.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -82,6 +83,13 @@ void register_facts(nb::module_ & m) {
     m.def("missing_symbols", &missing_symbols, "Staging functions that this libllama lacks.");
     m.def("grants_rollback", &grants_rollback, nb::arg("architecture"), "Whether this libllama gives an architecture native rollback.");
     m.def("record_layout", &record_layout, "Byte offset of each column of a record.");
+    m.def("count_graphs", [](const std::vector<std::pair<int, int>> & rows, bool is_sequential) {
+        std::vector<Rows> brought;
+        for (const auto & [slot, n] : rows) {
+            brought.push_back({slot, n});
+        }
+        return count_graphs(brought, is_sequential);
+    }, nb::arg("rows"), nb::arg("is_sequential"), "Graphs that a decode of (slot, tokens) rows is cut into; for tests.");
     m.def("default_threads", &default_threads);
 }
 

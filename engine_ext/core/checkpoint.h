@@ -1,15 +1,18 @@
-// How the target goes back after a rejected draft: one interface for every mechanism, and the choice among them.
+// How the target goes back after a rejected draft: one interface for every mechanism.
 #pragma once
 
 #include "companion.h"
 #include "recorder.h"
-#include "settings.h"
 #include "slot.h"
 
 #include <memory>
-#include <string>
 
 namespace draftscope {
+
+// Memory that saved states held at most since the contexts were made.
+struct SavedBytes {
+    int64_t host = 0, device = 0;
+};
 
 class Checkpoint {
 public:
@@ -17,8 +20,11 @@ public:
 
     virtual Mechanism mechanism() const = 0;
 
+    // The mechanism that serves a slot now: another one than mechanism() after a fallback.
+    virtual Mechanism mechanism_of(int32_t slot) const = 0;
+
     // Whether a slot must be saved before its draft is verified. False for mechanisms that drop the tail.
-    virtual bool saves() const = 0;
+    virtual bool saves(int32_t slot) const = 0;
 
     // Whether the state at the slot's decoded position is saved already.
     virtual bool holds(const Slot & slot) const = 0;
@@ -33,20 +39,12 @@ public:
 
     // The slot was cleared: what was saved for it is worth nothing any more.
     virtual void discard(int32_t slot) = 0;
-};
 
-// What was asked for, what was granted, and why, in words for the user.
-struct WayBack {
-    CheckpointMode asked             = CheckpointMode::Auto;
-    Mechanism      granted           = Mechanism::None;
-    int32_t        n_rs_seq_asked    = 0;
-    int32_t        n_rs_seq_granted  = 0;
-    std::string    why;
-    int64_t        bytes_per_slot    = 0;    // of a saved state, where states are saved
-};
+    // A new task begins in the slot: fallbacks of the task before are over.
+    virtual void begin(int32_t slot) = 0;
 
-// Choose for a target context that was made with n_rs_seq_asked.
-WayBack choose_way_back(CheckpointMode asked, int32_t n_rs_seq_asked, int32_t n_draft_max, const Decoder & target, bool can_drop_tail);
+    virtual SavedBytes saved_bytes() const = 0;
+};
 
 std::unique_ptr<Checkpoint> make_checkpoint(Mechanism mechanism, Companion & companion, Recorder & recorder, int32_t n_slots);
 

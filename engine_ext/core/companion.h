@@ -1,5 +1,8 @@
 // The ONLY place that changes llama memory. The companion is the MTP context's memory, which must mirror the target's:
 // position by position the same tokens, except that between verification and the next draft it lacks the newest ones.
+//
+// libllama ends the process where a saved state is not what it expects. Each function here is called only where that
+// cannot be; what cannot be known beforehand (sizes, room on a device, results of removals) is checked here.
 #pragma once
 
 #include "decoder.h"
@@ -11,44 +14,65 @@ namespace draftscope {
 
 // How many of the next calls fail as they would for real; for tests.
 struct Faults {
-    int32_t save = 0, restore = 0, drop_tail = 0;
+    int32_t save = 0, restore = 0, drop_tail = 0, device_room = 0;
 
     static bool take(int32_t & count) { return count > 0 && count-- > 0; }
 };
 
 class Companion {
 public:
-    // draft: null when nothing is drafted. Both borrowed.
-    Companion(Decoder & target_, Decoder * draft_) : target(target_), draft(draft_) {}
+    // draft: null when nothing is drafted; both borrowed. first_spare: sequence of slot 0's spare; -1: there are none.
+    Companion(Decoder & target_, Decoder * draft_, int32_t first_spare_ = -1)
+        : target(target_), draft(draft_), first_spare(first_spare_) {}
 
-    // Forget a slot in both contexts.
+    // Forget a slot in both contexts, and its spare.
     void clear(int32_t slot);
 
     // Drop the positions from `position` on, in both. False: the target's memory cannot (the result of seq_rm is never
-    // ignored); nothing is known about its tail then and the slot must be cleared.
+    // ignored), or would say that it can and be wrong (a whole decode rolled back natively); nothing is known about its
+    // tail then and the slot must be cleared.
     [[nodiscard]] bool drop_tail(int32_t slot, int32_t position);
 
     // Drop only what drafting put into the companion.
     [[nodiscard]] bool drop_drafted(int32_t slot, int32_t position);
 
-    // Recurrent part of the target's state, on the host. Empty: libllama could not save it, or there is no memory for it.
-    std::vector<uint8_t> save_state(int32_t slot) const;
+    // Where the tensors of a saved state are: in the blob, or in device memory that libllama keeps, one state a slot.
+    enum class Place { Host, Device };
+
+    // Recurrent part of the target's state; of a device state the blob is without its tensors. The caller has made sure
+    // of room on the device. Empty: libllama could not save it, or there is no memory for the blob.
+    std::vector<uint8_t> save_state(int32_t slot, Place place) const;
 
     // Put it back and drop the target's positions from `position` on; the companion keeps its rows, which are true ones.
-    // False: the sequence is wiped (libllama does that) or not at that position: clear the slot and prefill.
-    [[nodiscard]] bool restore_state(int32_t slot, const std::vector<uint8_t> & state, int32_t position);
+    // Of a device state the caller knows that it is the slot's newest one. False: the sequence is wiped (libllama does
+    // that) or not at that position: clear the slot and prefill.
+    [[nodiscard]] bool restore_state(int32_t slot, const std::vector<uint8_t> & state, Place place, int32_t position);
+
+    // Bytes of the slot's recurrent state now.
+    int64_t state_bytes(int32_t slot) const;
+
+    // Whether a device state of that size can be made: libllama allocates where it cannot refuse, so it is tried first.
+    bool has_device_room(int64_t size_bytes) const;
+
+    // Let the slot's spare sequence share its recurrent state: the next decode of either gives it one of its own. Needs a
+    // context with unified KV and a spare sequence for each slot.
+    void share_state(int32_t slot);
+
+    // Share the spare's state again, and drop the target's positions from `position` on. False as in restore_state.
+    [[nodiscard]] bool take_back_state(int32_t slot, int32_t position);
 
     // Whether the target and the companion hold exactly that many positions (the companion counts where there is one).
     bool in_step(int32_t slot, int32_t n_target, int32_t n_draft) const;
 
-    // What the target's memory can do, found out by decoding two tokens and dropping one; every slot is empty after it.
-    bool can_drop_tail();
+    // What the memory of a context can do, found out by decoding two tokens and dropping one; it is empty after that.
+    static bool can_drop_tail(Decoder & decoder);
 
     mutable Faults faults;
 
 private:
     Decoder & target;
     Decoder * draft;
+    int32_t   first_spare;
 };
 
 }  // namespace draftscope

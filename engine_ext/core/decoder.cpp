@@ -2,6 +2,7 @@
 
 #include "error.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 
@@ -36,11 +37,13 @@ Decoder::Decoder(llama_model * model, llama_context_params params, const char * 
                           "Use fewer slots or a smaller context; the log has llama.cpp's reason.");
     }
     batch.reset(llama_batch_ext_init(ctx.get()));
+    first_position.assign(params.n_seq_max, -1);
 }
 
 void Decoder::clear() {
     llama_batch_ext_clear(batch.get());
     n_rows = 0;
+    in_batch.clear();
 }
 
 int32_t Decoder::add(int32_t seq, int32_t token, int32_t position, bool output, const float * row) {
@@ -48,6 +51,10 @@ int32_t Decoder::add(int32_t seq, int32_t token, int32_t position, bool output, 
     if (index < 0) {
         throw EngineError("internal", "llama.cpp refused token " + std::to_string(token) + " of slot " + std::to_string(seq) +
                                           " for a batch of " + std::to_string(n_rows) + " tokens.");
+    }
+    if (std::find(in_batch.begin(), in_batch.end(), seq) == in_batch.end()) {
+        in_batch.push_back(seq);
+        first_position[static_cast<size_t>(seq)] = position;
     }
     const llama_pos pos = position;
     llama_batch_ext_set_pos(batch.get(), index, &pos);

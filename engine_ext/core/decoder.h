@@ -4,6 +4,7 @@
 #include "llama_api.h"
 
 #include <functional>
+#include <vector>
 
 namespace draftscope {
 
@@ -30,6 +31,10 @@ public:
     // Add a token; row (n_embd floats, copied) is the hidden row that an MTP context takes along. Returns its index.
     // Throws EngineError(internal) when libllama refuses it (batch full, bad token); the batch is as before.
     int32_t add(int32_t seq, int32_t token, int32_t position, bool output, const float * row = nullptr);
+    // Position of a sequence's first row in the last decode that it was part of; -1 when it was in none. What lies before
+    // it was decoded earlier.
+    int32_t first_of_last_decode(int32_t seq) const { return first_position[static_cast<size_t>(seq)]; }
+
     // Compute. Aborted and Failed leave parts of the batch in memory: the caller clears the sequences it brought.
     DecodeStatus decode();
 
@@ -48,6 +53,8 @@ private:
     int32_t    width      = 0;
     int32_t    n_rows     = 0;
     int64_t    graph_runs = 0;
+    std::vector<int32_t> first_position;    // by sequence, of the batch being filled or decoded last
+    std::vector<int32_t> in_batch;          // sequences that have rows in the batch
 };
 
 }  // namespace draftscope

@@ -81,6 +81,7 @@ ModelReport Engine::configure(const ContextSettings & settings) {
     check_settings(settings);    // before anything that works is given up
     parts.reset();
     recorder.reset_counts();
+    recorder.beat();
     const Loading loading(ring);
     parts = std::make_unique<Parts>(*model, settings, recorder);
     connect_cancel();
@@ -160,6 +161,7 @@ void Engine::submit(Task task) {
         p.round->start_numbering();
     }
     clear_slot(*p.contexts, task.slot);
+    p.checkpoint->begin(task.slot);
     cancelled[static_cast<size_t>(task.slot)] = false;
     slot.start(*model, std::move(task), p.settings.n_draft_max);
 }
@@ -237,32 +239,75 @@ Counts Engine::counts() const {
             counts.draft = parts->driver->counts;
         }
         counts.n_saves    = recorder.n_saves;
-        counts.n_restores = recorder.n_restores;
+        counts.n_restores  = recorder.n_restores;
+        counts.n_fallbacks = recorder.n_fallbacks;
+        counts.costs       = parts->contexts->costs;
     }
     return counts;
 }
 
+std::vector<MemoryUse> Engine::memory() const {
+    return parts == nullptr ? std::vector<MemoryUse>{} : parts->memory();
+}
+
 std::vector<float> Engine::logits_of(int32_t slot, const std::vector<int32_t> & tokens, const std::vector<int32_t> & chunks) {
+    Parts & p = idle(slot);
+    int32_t position = 0;
+    for (const int32_t n : chunks) {
+        decode_part(slot, tokens, position, position + n);
+        position += n;
+    }
+    std::vector<float> logits = last_logits();
+    clear_slot(*p.contexts, slot);
+    return logits;
+}
+
+std::pair<std::vector<float>, std::vector<float>> Engine::logits_after_restore(int32_t slot, const std::vector<int32_t> & tokens, int32_t n_saved) {
+    Parts &    p       = idle(slot);
+    const auto n       = static_cast<int32_t>(tokens.size());
+    Slot &     of_test = *p.slots[static_cast<size_t>(slot)];
+    decode_part(slot, tokens, 0, n_saved);
+    of_test.n_decoded = n_saved;
+    const bool saves  = p.checkpoint->saves(slot);
+    if (saves && !p.checkpoint->save(of_test)) {
+        throw EngineError("out_of_memory", "There was no room for the checkpoint.");
+    }
+    decode_part(slot, tokens, n_saved, n);
+    std::vector<float> before = last_logits();
+    if (p.checkpoint->go_back(of_test, n_saved + (saves ? 0 : 1)) != FallbackReason::None) {
+        throw EngineError("decode_failed", "The slot could not go back.");
+    }
+    decode_part(slot, tokens, of_test.n_decoded, n);
+    std::vector<float> after = last_logits();
+    of_test.n_decoded        = 0;
+    clear_slot(*p.contexts, slot);
+    return {std::move(before), std::move(after)};
+}
+
+Parts & Engine::idle(int32_t slot) {
     Parts & p = loaded();
     if (p.slots.at(static_cast<size_t>(slot))->is_active()) {
         throw EngineError("busy", "Slot " + std::to_string(slot) + " is still generating.");
     }
     clear_slot(*p.contexts, slot);
     p.contexts->is_in_order = false;
-    int32_t position = 0, index = -1;
-    for (const int32_t n : chunks) {
-        p.target->clear();
-        for (int32_t i = 0; i < n; i++, position++) {
-            index = p.target->add(slot, tokens.at(static_cast<size_t>(position)), position, i + 1 == n);
-        }
-        if (p.target->decode() != DecodeStatus::Done) {
-            throw EngineError("decode_failed", "llama.cpp could not decode the tokens.");
-        }
+    return p;
+}
+
+void Engine::decode_part(int32_t slot, const std::vector<int32_t> & tokens, int32_t first, int32_t last) {
+    Decoder & target = *parts->target;
+    target.clear();
+    for (int32_t position = first; position < last; position++) {
+        target.add(slot, tokens.at(static_cast<size_t>(position)), position, position + 1 == last);
     }
-    const float *      logits = p.target->logits(index);
-    std::vector<float> copy(logits, logits + model->n_vocab());
-    clear_slot(*p.contexts, slot);
-    return copy;
+    if (target.decode() != DecodeStatus::Done) {
+        throw EngineError("decode_failed", "llama.cpp could not decode the tokens.");
+    }
+}
+
+std::vector<float> Engine::last_logits() const {
+    const float * logits = parts->target->logits(parts->target->size() - 1);
+    return {logits, logits + model->n_vocab()};
 }
 
 }  // namespace draftscope

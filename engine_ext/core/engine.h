@@ -10,6 +10,7 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace draftscope {
@@ -30,7 +31,8 @@ struct ModelReport {
 struct Counts {
     TargetCounts      target;
     MtpDriver::Counts draft;
-    int32_t           n_saves = 0, n_restores = 0;
+    int32_t           n_saves = 0, n_restores = 0, n_fallbacks = 0;
+    CostModel         costs;
 };
 
 struct ChatTemplate {
@@ -65,6 +67,7 @@ public:
     std::vector<SlotResult> take_results();
     std::vector<int32_t>    take_new_tokens();    // ids in token records that were not in one before (since the load)
     Counts                  counts() const;
+    std::vector<MemoryUse>  memory() const;    // empty when nothing is loaded or libllama does not tell
 
     // For tests: the next so many saves, restores and removals of a tail fail. Until the next configure().
     void inject(const Faults & faults) { loaded().companion->faults = faults; }
@@ -73,7 +76,14 @@ public:
     // slot, which is empty after it. Chunks: how the tokens are cut into decodes.
     std::vector<float> logits_of(int32_t slot, const std::vector<int32_t> & tokens, const std::vector<int32_t> & chunks);
 
+    // For tests: logits of the last token, decoded once after the slot was saved behind `n_saved` tokens, and once more
+    // after it went back there (with mechanisms that drop the tail: one token further). The slot is free, and empty after it.
+    std::pair<std::vector<float>, std::vector<float>> logits_after_restore(int32_t slot, const std::vector<int32_t> & tokens, int32_t n_saved);
+
 private:
+    Parts &             idle(int32_t slot);    // the slot is free; throws EngineError(busy) otherwise
+    void                decode_part(int32_t slot, const std::vector<int32_t> & tokens, int32_t first, int32_t last);
+    std::vector<float>  last_logits() const;
     void                describe_model();
     void                connect_cancel();
     std::vector<Slot *> slots_in(SlotState state);

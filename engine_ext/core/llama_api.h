@@ -6,17 +6,24 @@
 #include <ggml-backend.h>
 #include <llama.h>
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 enum llm_arch : int;
 
+struct llama_memory_breakdown_data {
+    size_t model = 0, context = 0, compute = 0;
+};
+using llama_memory_breakdown = std::map<ggml_backend_buffer_type_t, llama_memory_breakdown_data>;
+
 #define DRAFTSCOPE_WEAK __attribute__((weak))
 DRAFTSCOPE_WEAK void   llama_set_embeddings_nextn(llama_context * ctx, bool value, bool masked);
 DRAFTSCOPE_WEAK float * llama_get_embeddings_nextn_ith(llama_context * ctx, int32_t i);
 DRAFTSCOPE_WEAK int32_t llama_model_n_devices(const llama_model * model);
 DRAFTSCOPE_WEAK ggml_backend_dev_t llama_model_get_device(const llama_model * model, int i);
+DRAFTSCOPE_WEAK llama_memory_breakdown llama_get_memory_breakdown(const llama_context * ctx);
 DRAFTSCOPE_WEAK llm_arch llm_arch_from_string(const std::string & name);
 DRAFTSCOPE_WEAK bool llm_arch_supports_rs_rollback(const llm_arch & arch);
 #undef DRAFTSCOPE_WEAK

@@ -2,7 +2,9 @@
 // settings of one configure() and gone together.
 #pragma once
 
+#include "memory_use.h"
 #include "round.h"
+#include "way_back.h"
 
 #include <memory>
 #include <string>
@@ -38,10 +40,14 @@ struct Parts {
     std::unique_ptr<Scheduler>         scheduler;
     std::unique_ptr<Round>             round;
 
+    std::vector<MemoryUse> memory() const;
+
 private:
-    void make_target(const Model & model);
     void make_draft(const Model & model, Recorder & recorder);
     void measure_state();
+
+    Layout  layout;
+    int64_t state_bytes = 0;    // of one recurrent state, headers left out
 };
 
 }  // namespace draftscope

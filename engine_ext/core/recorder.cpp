@@ -92,6 +92,7 @@ void Recorder::fallback(int slot, FallbackReason reason, int position, Mechanism
     Record record = make(Kind::Fallback, static_cast<uint8_t>(reason), slot, now_ns(), position);
     record.n      = static_cast<int32_t>(asked);
     record.m      = static_cast<int32_t>(used);
+    n_fallbacks++;
     ring.push(record);
 }
 

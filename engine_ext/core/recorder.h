@@ -13,8 +13,8 @@ public:
     explicit Recorder(EventRing & ring_) : ring(ring_) {}
 
     int32_t round = no_round;    // the round that records belong to; set by Round
-    int32_t n_saves = 0, n_restores = 0;    // recorded since reset_counts()
-    void    reset_counts() { n_saves = n_restores = 0; }
+    int32_t n_saves = 0, n_restores = 0, n_fallbacks = 0;    // recorded since reset_counts()
+    void    reset_counts() { n_saves = n_restores = n_fallbacks = 0; }
 
     // A stretch of time ending now. Engine track: position is the draft step, m the graph runs.
     void span(Phase phase, int slot, int64_t t_start_ns, int position, int n, int m);

@@ -56,10 +56,19 @@ void Round::draft() {
 }
 
 void Round::replay_alone() {
+    std::vector<Waiting> waiting;
+    for (const Slot * slot : slots) {
+        waiting.push_back({slot->id, slot->n_pending() - 1, 1 + static_cast<int32_t>(slot->draft.size())});
+    }
+    const bool none_waits = std::all_of(waiting.begin(), waiting.end(), [](const Waiting & slot) { return slot.n_replay == 0; });
+    if (none_waits) {
+        return;
+    }
+    const int32_t       limit = choose_riding_limit(waiting, contexts.costs, contexts.settings.replay, !contexts.is_unified);
     std::vector<Slot *> behind;
     contexts.target.clear();
     for (Slot * slot : slots) {
-        if (slot->n_pending() - 1 > max_riding_replay) {
+        if (slot->n_pending() - 1 > limit) {
             behind.push_back(slot);
             for (int32_t i = 0; i + 1 < slot->n_pending(); i++) {
                 contexts.target.add(slot->id, slot->tokens[static_cast<size_t>(slot->n_decoded + i)], slot->n_decoded + i, false);
@@ -85,17 +94,19 @@ void Round::replay_alone() {
 }
 
 void Round::checkpoint() {
-    if (!contexts.checkpoint.saves()) {
-        return;
-    }
-    contexts.recorder.operation(Phase::Save);
     for (Slot * slot : slots) {
-        if (slot->draft.empty() || contexts.checkpoint.holds(*slot) || contexts.checkpoint.save(*slot)) {
+        if (slot->draft.empty() || !contexts.checkpoint.saves(slot->id) || contexts.checkpoint.holds(*slot)) {
+            continue;
+        }
+        contexts.recorder.operation(Phase::Save);
+        const int64_t t_start  = now_ns();
+        const bool    is_saved = contexts.checkpoint.save(*slot);
+        contexts.costs.learn_save(now_ns() - t_start);
+        if (is_saved) {
             continue;
         }
         // Nothing to go back to: this round goes without a draft, which needs no way back.
-        counts.n_fallbacks++;
-        contexts.recorder.fallback(slot->id, FallbackReason::NoMemory, slot->n_decoded, contexts.checkpoint.mechanism(), Mechanism::None);
+        contexts.recorder.fallback(slot->id, FallbackReason::NoMemory, slot->n_decoded, contexts.checkpoint.mechanism_of(slot->id), Mechanism::None);
         slot->draft.clear();
         slot->draft_probability.clear();
     }
@@ -182,6 +193,9 @@ void Round::accept(Entry & entry) {
         ended = slot.emit(contexts.model, chosen, contexts.settings.n_ctx) || !match;
     }
     slot.count_round(n_draft, entry.n_accepted);
+    if (n_draft > 0) {
+        contexts.costs.learn_round(entry.n_accepted < n_draft);
+    }
     contexts.recorder.span(Phase::Accept, slot.id, t_start, n_before, n_draft, entry.n_accepted);
     if (slot.state() == SlotState::Generating) {
         go_back(entry, n_before);
@@ -189,7 +203,7 @@ void Round::accept(Entry & entry) {
         clear_slot(contexts, slot.id);
         slot.n_decoded = 0;
     }
-    contexts.recorder.round_done(slot.id, contexts.checkpoint.mechanism(), t_start_ns, slot.n_tokens(), n_draft, entry.n_accepted, slot.tokens_per_second());
+    contexts.recorder.round_done(slot.id, contexts.checkpoint.mechanism_of(slot.id), t_start_ns, slot.n_tokens(), n_draft, entry.n_accepted, slot.tokens_per_second());
 }
 
 void Round::go_back(Entry & entry, int32_t n_before) {
@@ -216,8 +230,8 @@ void Round::check(Slot & slot) {
 }
 
 void Round::prefill_again(Slot & slot, FallbackReason reason) {
-    counts.n_fallbacks++;
-    contexts.recorder.fallback(slot.id, reason, slot.n_tokens(), contexts.checkpoint.mechanism(), Mechanism::None);
+    const Mechanism asked = contexts.checkpoint.mechanism(), next = contexts.checkpoint.mechanism_of(slot.id);
+    contexts.recorder.fallback(slot.id, reason, slot.n_tokens(), asked, next == asked ? Mechanism::None : next);
     clear_slot(contexts, slot.id);
     slot.prefill_again();
 }

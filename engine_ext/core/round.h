@@ -12,10 +12,6 @@ class Round {
 public:
     Round(Contexts & contexts_, TargetCounts & counts_) : contexts(contexts_), counts(counts_) {}
 
-    // A replay of at most this many tokens rides with the next verification; a longer one is decoded alone. Measured on a
-    // CPU: riding gains 2-3 % up to two tokens and loses beyond (more rows, slots of unequal length).
-    static constexpr int32_t max_riding_replay = 2;
-
     // Slots are in state Generating. Those that end, fail or are cancelled leave that state.
     void run(std::span<Slot * const> slots);
 

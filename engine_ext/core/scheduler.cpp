@@ -12,6 +12,7 @@ DecodeStatus decode_target(Contexts & contexts, TargetCounts & counts, Phase pha
     const int64_t      t_start = now_ns(), runs = target.n_graph_runs();
     const DecodeStatus status   = target.decode();
     const int64_t      new_runs = target.n_graph_runs() - runs;
+    const int64_t      duration = now_ns() - t_start;
     contexts.recorder.span(phase, engine_track, t_start, 0, target.size(), static_cast<int>(new_runs));
     if (phase == Phase::Prompt) {
         counts.prompt++;
@@ -20,6 +21,7 @@ DecodeStatus decode_target(Contexts & contexts, TargetCounts & counts, Phase pha
         counts.target++;
         counts.replay += phase == Phase::Replay ? 1 : 0;
         counts.target_graph_runs += new_runs;
+        contexts.costs.learn_decode(new_runs, target.size(), duration);
     }
     return status;
 }
@@ -53,9 +55,12 @@ std::vector<Scheduler::Share> Scheduler::fill_batch(std::span<Slot * const> slot
     int32_t            room = contexts.target.capacity();
     contexts.target.clear();
     contexts.is_in_order = false;    // a new sequence takes any free place, and libllama moves others for it
-    for (size_t i = 0; i < slots.size() && room > 0; i++) {
+    // With one buffer for the keys of all slots, a batch of several prompts is so long that attention takes a kernel that
+    // rounds otherwise than for each prompt alone, and near-ties would be decided by who else is there.
+    const size_t n_slots = contexts.is_unified ? std::min<size_t>(1, slots.size()) : slots.size();
+    for (size_t i = 0; i < n_slots && room > 0; i++) {
         Slot &        slot = *slots[i];
-        const auto    left = static_cast<int32_t>(slots.size() - i);
+        const auto    left = static_cast<int32_t>(n_slots - i);
         const int32_t due  = slot.n_to_prefill() - slot.n_decoded;
         const int32_t n    = std::min(due, std::max(1, room / left));    // what earlier slots did not use is shared on
         Share         share{&slot, n, contexts.target.size()};

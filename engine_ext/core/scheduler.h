@@ -2,6 +2,7 @@
 #pragma once
 
 #include "checkpoint.h"
+#include "cost_model.h"
 #include "mtp_driver.h"
 #include "slot.h"
 
@@ -20,6 +21,11 @@ struct Contexts {
     Checkpoint &     checkpoint;
     Recorder &       recorder;
 
+    CostModel costs = {};
+
+    // Whether the keys of all slots are in one buffer; else libllama cuts decodes where slot numbers have gaps.
+    bool is_unified = false;
+
     // Whether the recurrent states of all generating slots lie in the order of the slots (Round::parts()).
     bool is_in_order = false;
 };
@@ -28,7 +34,6 @@ struct Contexts {
 struct TargetCounts {
     int32_t rounds = 0, target = 0, replay = 0, rides = 0, prompt = 0;
     int64_t target_graph_runs = 0, prompt_graph_runs = 0;
-    int32_t n_fallbacks = 0;
 };
 
 // Decode the target's batch as this phase: timed, counted, recorded on the engine track.

@@ -33,11 +33,6 @@ void check_settings(const ContextSettings & settings) {
     check_range("The draft length", settings.n_draft_max, 0, max_draft);
     check_range("The number of threads", settings.n_threads, 0, max_threads);
     check_range("The batch size", settings.n_batch, 32, 1 << 16);
-    if (settings.checkpoint == CheckpointMode::Cow || settings.checkpoint == CheckpointMode::Device) {
-        const bool cow = settings.checkpoint == CheckpointMode::Cow;
-        throw EngineError("bad_settings", std::string("Checkpoints in mode '") + (cow ? "cow" : "device") + "' are not in this version.",
-                          "Use auto, rollback or host.");
-    }
 }
 
 void check_sampling(const SamplingSettings & sampling) {

@@ -9,6 +9,8 @@ namespace draftscope {
 
 enum class CheckpointMode : uint8_t { Auto, Rollback, Cow, Device, Host };
 
+enum class ReplayPolicy : uint8_t { Measured, Ride, Alone };
+
 struct ModelSettings {
     std::string              path;
     int32_t                  n_gpu_layers = -1;
@@ -26,6 +28,8 @@ struct ContextSettings {
     int32_t        n_threads       = 0;    // 0: default_threads()
     int32_t        n_batch         = 512;
     bool           catch_up_alone  = false;
+    ReplayPolicy   replay          = ReplayPolicy::Measured;
+    int64_t        host_room_bytes = -1;    // for recurrent states beside the live ones; -1: not known
 };
 
 struct SamplingSettings {

@@ -110,12 +110,14 @@ def test_in_process_gives_the_same() -> None:
     assert _tokens(_run(*GREEDY, "--in-process")) == _tokens(_run(*GREEDY))
 
 
-@pytest.mark.parametrize("mode", ["cow", "device"])
-def test_ways_back_that_are_not_built_are_refused(mode: str) -> None:
-    done = subprocess.run(_command("run", "demo", "--checkpoint", mode, "--json"), capture_output=True, text=True)
-    assert done.returncode == ExitCode.WRONG_USE
-    assert json.loads(done.stdout)["error"]["code"] == "bad_settings"
-    assert mode in done.stderr.splitlines()[0]
+@pytest.mark.parametrize("slots", ["1", "4"])
+@pytest.mark.parametrize("mode", ["auto", "rollback", "cow", "device", "host"])
+def test_every_way_back_gives_the_tokens_of_a_run_without_mtp(mode: str, slots: str) -> None:
+    greedy = ("--slots", slots, "--max-tokens", "64", "--temp", "0")
+    plain, drafted = _run(*greedy, "--no-mtp"), _run(*greedy, "--checkpoint", mode)
+    assert _tokens(drafted) == _tokens(plain)
+    assert drafted["checkpoints"]["asked"] == mode
+    assert mode in ("auto", drafted["checkpoints"]["mode"])
 
 
 def test_a_file_that_is_no_model_is_a_bad_input(tmp_path: Path) -> None:

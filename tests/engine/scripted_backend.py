@@ -9,7 +9,9 @@ from draftscope.engine.backend import ChatTemplate, CheckpointCounts, Progress
 from draftscope.engine.fake_report import report_of
 from draftscope.engine.protocol import (
     ContextSettings,
+    DecodeCost,
     DecodeCounts,
+    MemoryUse,
     ModelReport,
     ModelSettings,
     SlotResult,
@@ -98,6 +100,12 @@ class ScriptedBackend:
 
     def decode_counts(self) -> DecodeCounts:
         return DecodeCounts(rounds=self.calls.count("step"))
+
+    def memory_use(self) -> tuple[MemoryUse, ...]:
+        return ()
+
+    def decode_cost(self) -> DecodeCost:
+        return DecodeCost()
 
     def checkpoint_counts(self) -> CheckpointCounts:
         return CheckpointCounts()

@@ -9,7 +9,7 @@ import pytest
 from draftscope.engine import native
 from draftscope.engine.errors import EngineError, ErrorCode
 from draftscope.engine.host_memory import available_bytes
-from draftscope.engine.protocol import ContextSettings
+from draftscope.engine.protocol import CheckpointMode, ContextSettings
 from tests.engine_ext.harness import Bench, run
 
 
@@ -22,15 +22,23 @@ def test_that_a_context_larger_than_memory_is_refused_with_both_figures(demo_mod
     assert refused.value.code is ErrorCode.OUT_OF_MEMORY
 
 
-def test_that_the_check_counts_what_the_library_allocates(demo_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("mode", "n_more"), [(CheckpointMode.ROLLBACK, 3), (CheckpointMode.HOST, 1), (CheckpointMode.AUTO, 1)]
+)
+def test_that_the_check_counts_what_the_library_allocates(
+    mode: CheckpointMode, n_more: int, demo_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     memory = native.check_loadable(str(demo_model)).memory
     assert memory is not None
-    needed = memory.slot(2048, 3, 3).total_bytes * 4
+    settings = ContextSettings(checkpoint=mode, n_threads=1)
+    needed = memory.slot(2048, 3, n_more).total_bytes * 4
     monkeypatch.setattr(native, "available_bytes", lambda: needed - 1)
     with pytest.raises(EngineError, match="4 slots would take"):
-        run(demo_model, ["def"] * 4)
+        run(demo_model, ["def"] * 4, settings)
     monkeypatch.setattr(native, "available_bytes", lambda: needed)
-    assert len(run(demo_model, ["def"] * 4, max_tokens=4).results) == 4
+    done = run(demo_model, ["def"] * 4, settings, max_tokens=4)
+    assert len(done.results) == 4
+    assert (done.report.way_back.granted == "rollback") == (mode is CheckpointMode.ROLLBACK)
 
 
 def test_that_available_memory_is_what_the_control_group_leaves(tmp_path: Path) -> None:

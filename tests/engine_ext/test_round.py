@@ -11,6 +11,7 @@ from draftscope.engine.events import ENGINE_TRACK, Kind, Origin, Phase
 from draftscope.engine.protocol import CatchUp, CheckpointMode, ContextSettings, SamplingSettings
 from tests.engine_ext.harness import TEXTS, run, token_prompts
 
+MODES = tuple(CheckpointMode)
 FAMILIES = ("random_qwen35", "random_qwen3next", "random_glm4moe", "random_step35")
 WITHOUT_MTP = ContextSettings(use_mtp=False, n_threads=1)
 
@@ -20,7 +21,7 @@ def settings(**changes: object) -> ContextSettings:
 
 
 @pytest.mark.parametrize("n_slots", [1, 4])
-@pytest.mark.parametrize("mode", [CheckpointMode.AUTO, CheckpointMode.HOST])
+@pytest.mark.parametrize("mode", MODES)
 def test_that_the_demo_writes_the_same_tokens_with_and_without_mtp(
     demo_model: Path, n_slots: int, mode: CheckpointMode
 ) -> None:
@@ -31,7 +32,7 @@ def test_that_the_demo_writes_the_same_tokens_with_and_without_mtp(
 
 
 @pytest.mark.parametrize("n_slots", [1, 4])
-@pytest.mark.parametrize("mode", [CheckpointMode.AUTO, CheckpointMode.HOST])
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_that_every_family_writes_the_same_tokens_with_and_without_mtp(
     family: str, mode: CheckpointMode, n_slots: int, request: pytest.FixtureRequest

@@ -123,8 +123,6 @@ def test_that_a_bad_task_is_refused_with_a_sentence_and_nothing_starts(
         ContextSettings(n_ctx=1),
         ContextSettings(n_draft_max=17),
         ContextSettings(n_threads=257),
-        ContextSettings(checkpoint=CheckpointMode.COW),
-        ContextSettings(checkpoint=CheckpointMode.DEVICE),
     ],
 )
 def test_that_settings_out_of_range_are_refused_and_the_next_load_works(

@@ -12,7 +12,9 @@ from typing import Protocol
 
 from draftscope.engine.protocol import (
     ContextSettings,
+    DecodeCost,
     DecodeCounts,
+    MemoryUse,
     ModelReport,
     ModelSettings,
     SlotResult,
@@ -86,6 +88,14 @@ class Backend(Protocol):
 
     def decode_counts(self) -> DecodeCounts:
         """Counts since the contexts were made."""
+        ...
+
+    def memory_use(self) -> tuple[MemoryUse, ...]:
+        """Where memory is now, by kind, saved states at their most; empty where it is not known."""
+        ...
+
+    def decode_cost(self) -> DecodeCost:
+        """What a target decode costs, as far as the engine has learned."""
         ...
 
     def checkpoint_counts(self) -> CheckpointCounts:

@@ -28,7 +28,9 @@ from draftscope.engine.fake_round import FakeRound
 from draftscope.engine.fake_slot import FakeSlot
 from draftscope.engine.protocol import (
     ContextSettings,
+    DecodeCost,
     DecodeCounts,
+    MemoryUse,
     ModelReport,
     ModelSettings,
     SlotResult,
@@ -183,6 +185,14 @@ class FakeBackend:
     def decode_counts(self) -> DecodeCounts:
         """See ``Backend.decode_counts``."""
         return DecodeCounts(**{name: self._round.counts[name] for name in DecodeCounts.__dataclass_fields__})
+
+    def memory_use(self) -> tuple[MemoryUse, ...]:
+        """See ``Backend.memory_use``."""
+        return ()
+
+    def decode_cost(self) -> DecodeCost:
+        """See ``Backend.decode_cost``."""
+        return DecodeCost()
 
     def checkpoint_counts(self) -> CheckpointCounts:
         """See ``Backend.checkpoint_counts``."""

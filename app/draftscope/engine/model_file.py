@@ -176,8 +176,8 @@ def _ways_back(architecture: str) -> tuple[WayBackFact, ...]:
     return (
         WayBackFact("kv removal", False, "a recurrent state cannot drop its newest tokens"),
         rollback,
-        WayBackFact("cow", False, "not in this version: a spare sequence would share the state until it is decoded"),
-        WayBackFact("device", False, "not in this version: a copy of the state would stay in the device's memory"),
+        WayBackFact("cow", True, "checkpoint: a spare sequence shares the state until one of the two is decoded"),
+        WayBackFact("device", True, "checkpoint: a copy of the state stays in the device's memory"),
         WayBackFact("host", True, "checkpoint: a copy of the state in the computer's memory"),
     )
 

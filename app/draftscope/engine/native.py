@@ -24,12 +24,16 @@ from draftscope.engine.protocol import (
     CatchUp,
     CheckpointMode,
     ContextSettings,
+    DecodeCost,
     DecodeCounts,
+    MemoryUse,
     ModelReport,
     ModelSettings,
+    Replay,
     SlotResult,
     SlotTask,
     Speculation,
+    TimedWay,
     WayBack,
 )
 
@@ -70,6 +74,7 @@ _core = _import_core()
 _GGML_LEVELS = {1: logging.DEBUG, 2: logging.INFO, 3: logging.WARNING, 4: logging.ERROR}
 _GGML_CONTINUES = 5
 _MODES = {mode: number for number, mode in enumerate(CheckpointMode)}  # declared in the order of core/settings.h
+_REPLAYS = {replay: number for number, replay in enumerate(Replay)}  # the same
 
 
 class _LlamaLog:
@@ -157,6 +162,7 @@ class NativeBackend:
         self._model: ModelSettings | None = None
         self._file: ModelFile | None = None
         self._load_ms = 0.0
+        self._predicted: dict[str, int] = {}
 
     def load(self, model: ModelSettings, context: ContextSettings, progress: Progress) -> ModelReport:
         """See ``Backend.load``. Files that libllama would abort on are refused before it sees them."""
@@ -253,21 +259,61 @@ class NativeBackend:
         counts = self._engine.counts()
         return CheckpointCounts(counts["n_saves"], counts["n_restores"], counts["n_fallbacks"])
 
+    def memory_use(self) -> tuple[MemoryUse, ...]:
+        """See ``Backend.memory_use``."""
+        return tuple(
+            MemoryUse(kind, host_bytes, device_bytes, self._predicted.get(kind, -1))
+            for kind, host_bytes, device_bytes in self._engine.memory()
+        )
+
+    def decode_cost(self) -> DecodeCost:
+        """See ``Backend.decode_cost``."""
+        counts = self._engine.counts()
+        return DecodeCost(counts["n_decodes_measured"], counts["graph_us"], counts["token_us"])
+
     @staticmethod
     def _runs_on_cpu(model: ModelSettings) -> bool:
         names = model.devices or tuple(device[0] for device in _core.devices())
         return model.n_gpu_layers == 0 or set(names) == {"CPU"}
 
-    def _check_context_fits(self, context: ContextSettings) -> None:
+    def _host_room(self, context: ContextSettings) -> int:
+        """Bytes of host memory left for recurrent states beside the live ones; -1: not the host's, or not known.
+
+        Raises:
+            EngineError: code OUT_OF_MEMORY, not even the least of them fits.
+        """
         if self._file is None or self._file.memory is None or self._model is None or not self._runs_on_cpu(self._model):
-            return  # what a device has room for, its driver says without ending the process
-        n_draft = context.n_draft_max if context.use_mtp and self._file.mtp.can_draft else 0
-        rollback = n_draft if self._file.is_recurrent and context.checkpoint is not CheckpointMode.HOST else 0
-        slot = self._file.memory.slot(max(1, context.n_ctx), max(0, n_draft), max(0, rollback))
-        check_fits(f"The memory of {context.n_slots} slots", slot.total_bytes * context.n_slots, available_bytes())
+            return -1  # what a device has room for, its driver says without ending the process
+        slot = self._file.memory.slot(max(1, context.n_ctx), self._n_draft(context), 0)
+        state_bytes = self._file.memory.recurrent_bytes if self._n_draft(context) else 0
+        n_more = self._n_draft(context) if context.checkpoint is CheckpointMode.ROLLBACK else 1
+        available = available_bytes()
+        needed_bytes = (slot.total_bytes + n_more * state_bytes) * context.n_slots
+        check_fits(f"The memory of {context.n_slots} slots", needed_bytes, available)
+        return -1 if available is None else available - slot.total_bytes * context.n_slots
+
+    def _n_draft(self, context: ContextSettings) -> int:
+        can_draft = context.use_mtp and self._file is not None and self._file.mtp.can_draft
+        return max(0, context.n_draft_max) if can_draft else 0
+
+    def _predict(self, context: ContextSettings, fields: dict[str, Any]) -> dict[str, int]:
+        """Bytes of all slots by kind of memory, for what was granted."""
+        if self._file is None or self._file.memory is None:
+            return {}
+        way, n_slots = fields["way_back"], fields["n_slots"]
+        n_draft = fields["speculation"]["n_draft_max"]
+        slot = self._file.memory.slot(context.n_ctx, n_draft, way["n_rs_seq_granted"])
+        saves = way["granted"] in (Mechanism.COW, Mechanism.DEVICE, Mechanism.HOST)
+        return {
+            "weights": self._file.size_bytes,
+            "kv": slot.kv_bytes * n_slots,
+            "recurrent": slot.recurrent_bytes * n_slots,
+            "checkpoints": self._file.memory.recurrent_bytes * n_slots if saves else 0,
+            "draft": slot.draft_kv_bytes * n_slots,
+        }
 
     def _configure(self, context: ContextSettings) -> dict[str, Any]:
-        self._check_context_fits(context)
+        host_room = self._host_room(context)
         with _with_llamas_words():
             fields: dict[str, Any] = self._engine.configure(
                 n_slots=context.n_slots,
@@ -278,7 +324,10 @@ class NativeBackend:
                 n_threads=context.n_threads,
                 n_batch=context.n_batch,
                 catch_up_alone=context.catch_up is CatchUp.ALONE,
+                replay=_REPLAYS[context.replay],
+                host_room_bytes=host_room,
             )
+        self._predicted = self._predict(context, fields)
         return fields
 
     def _report(self, fields: dict[str, Any]) -> ModelReport:
@@ -286,6 +335,9 @@ class NativeBackend:
         modes = list(CheckpointMode)
         way["asked"] = modes[way["asked"]]
         way["granted"] = Mechanism(way["granted"]).name.lower()
+        way["calibration"] = tuple(
+            TimedWay(**row | {"mechanism": Mechanism(row["mechanism"]).name.lower()}) for row in way["calibration"]
+        )
         assert self._model is not None  # a report exists only of a loaded model
         assert self._file is not None
         return ModelReport(
@@ -297,6 +349,7 @@ class NativeBackend:
                 "speculation": Speculation(**fields["speculation"]),
                 "way_back": WayBack(**way),
                 "load_ms": self._load_ms,
+                "memory": self.memory_use(),
             }
         )
 

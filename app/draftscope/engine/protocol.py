@@ -176,8 +176,9 @@ class Speculation:
 class TimedWay:
     """One row of the calibration: a way back, timed on the loaded model with all slots at once, before the first run.
 
-    Times are medians in microseconds, 0 where ``n_timed`` is 0. ``save_us``/``restore_us``: one slot. ``verify_us``: a
-    decode of the sampled token and a whole draft in every slot. ``after_us``: what that decode takes longer right after
+    Times are in microseconds, 0 where ``n_timed`` is 0. ``save_us``/``restore_us``: one slot, median. ``verify_us``: a
+    decode of the sampled token and a whole draft in every slot, the best of ``n_timed``, as the rest, since other
+    programs disturb a decode far more than the ways differ. ``after_us``: what that decode takes longer right after
     restores of all slots (below 0: noise). ``replay_us``: what decoding half a draft again adds, the cheaper of alone
     and in front of the next verification. ``round_us``: all of it for a round in which every draft is half rejected;
     the way with the least is taken. ``bytes_per_slot``: beside the live state.

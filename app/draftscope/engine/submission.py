@@ -13,9 +13,11 @@ from draftscope.engine.errors import EngineError, ErrorCode, ErrorReport
 from draftscope.engine.intake import Order
 from draftscope.engine.protocol import (
     ChatMessage,
+    DecodeCost,
     DecodeCounts,
     Failed,
     Finished,
+    MemoryUse,
     ModelReport,
     Prompt,
     RunReport,
@@ -181,8 +183,14 @@ class Submission:
         self.results[result.slot] = result
         return True
 
-    def closing(self, decodes: DecodeCounts, checkpoints: CheckpointCounts) -> Finished | Failed:
-        """The closing message, given what the backend has counted by now."""
+    def closing(
+        self,
+        decodes: DecodeCounts,
+        checkpoints: CheckpointCounts,
+        memory: tuple[MemoryUse, ...] = (),
+        cost: DecodeCost | None = None,
+    ) -> Finished | Failed:
+        """The closing message, given what the backend has counted, held and learned by now."""
         command = self.order.command
         assert isinstance(command, Submit)
         if self.failure is not None:
@@ -194,6 +202,8 @@ class Submission:
             n_restores=checkpoints.n_restores - self.checkpoints.n_restores,
             n_fallbacks=checkpoints.n_fallbacks - self.checkpoints.n_fallbacks,
             wall_ms=(time.monotonic_ns() - self.started_ns) / 1e6,
+            memory=memory,
+            decode_cost=cost or DecodeCost(),
         )
         return Finished(command.id, tuple(self.results[task.slot] for task in command.tasks), report)
 

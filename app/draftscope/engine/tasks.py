@@ -80,9 +80,10 @@ class RunningTasks:
         ended = [submission for submission in self._submissions if not submission.waits_for]
         if ended:
             decodes, checkpoints = backend.decode_counts(), backend.checkpoint_counts()
+            memory, cost = backend.memory_use(), backend.decode_cost()
             self._submissions = [submission for submission in self._submissions if submission.waits_for]
             for submission in ended:
-                self._close(submission.closing(decodes, checkpoints))
+                self._close(submission.closing(decodes, checkpoints, memory, cost))
 
     def _fail_all(self, report: ErrorReport) -> None:
         submissions, self._submissions = self._submissions, []

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QObject, QSignalBlocker, Qt
-from PySide6.QtGui import QStandardItemModel
 from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QLabel, QSpinBox, QToolBar, QWidget
 
 from draftscope.engine.protocol import CheckpointMode, ModelReport
 from draftscope.session.run_setup import RunSetup
 from draftscope.session.settings import BY_KEY
 from draftscope.window.situation import Situation, why_not_setup
-
-NOT_BUILT = (CheckpointMode.COW, CheckpointMode.DEVICE)
-"""Ways back that this version's engine does not have yet."""
 
 
 class SetupControls(QObject):
@@ -38,12 +34,6 @@ class SetupControls(QObject):
         self.draft.setSpecialValueText("off")
         for mode in CheckpointMode:
             self.checkpoint.addItem(mode.value, mode)
-        model = self.checkpoint.model()
-        assert isinstance(model, QStandardItemModel)
-        for mode in NOT_BUILT:
-            item = model.item(self.checkpoint.findData(mode))
-            item.setEnabled(False)
-            item.setToolTip(f"Checkpoints in mode {mode.value} are not built in this version.")
         self.checkpoint.setMinimumContentsLength(len("auto · rollback") - 2)
         row = BY_KEY["sampling/temperature"]
         self.temperature.setRange(row.low, row.high)
