@@ -144,8 +144,8 @@ nb::dict as_dict(const Counts & c) {
 }
 
 nb::dict load(PyEngine & self, const std::string & path, int n_gpu_layers, const std::vector<std::string> & devices, bool use_mmap,
-              const std::string & mtp_obstacle, nb::object progress) {
-    const ModelSettings settings{path, n_gpu_layers, devices, use_mmap, mtp_obstacle};
+              const std::vector<std::string> & rpc_endpoints, const std::string & mtp_obstacle, nb::object progress) {
+    const ModelSettings settings{path, n_gpu_layers, devices, use_mmap, rpc_endpoints, mtp_obstacle};
     const auto          tell = [&progress](float fraction) {
         nb::gil_scoped_acquire gil;
         return nb::cast<bool>(progress(fraction));
@@ -183,7 +183,8 @@ void submit(PyEngine & self, int slot, std::vector<int32_t> prompt, float temper
 void register_engine(nb::module_ & m) {
     nb::class_<PyEngine>(m, "Engine", "One engine; see core/engine.h. All calls from one thread, except cancel().")
         .def(nb::init<nb::handle>(), "memory"_a, "memory: writable buffer with an initialised ring")
-        .def("load", &load, "path"_a, nb::kw_only(), "n_gpu_layers"_a, "devices"_a, "use_mmap"_a, "mtp_obstacle"_a, "progress"_a)
+        .def("load", &load, "path"_a, nb::kw_only(), "n_gpu_layers"_a, "devices"_a, "use_mmap"_a, "rpc_endpoints"_a,
+             "mtp_obstacle"_a, "progress"_a)
         .def("configure", &configure, nb::kw_only(), "n_slots"_a, "n_ctx"_a, "n_draft_max"_a, "use_mtp"_a, "checkpoint"_a, "n_threads"_a,
              "n_batch"_a, "catch_up_alone"_a, "replay"_a, "host_room_bytes"_a)
         .def("unload", [](PyEngine & self) { self.engine.unload(); }, nb::call_guard<nb::gil_scoped_release>())

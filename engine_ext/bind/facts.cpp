@@ -1,6 +1,7 @@
 // What is installed: devices, symbols, versions, layout of the records; and libllama's log.
 #include "engine.h"
 #include "register.h"
+#include "rpc.h"
 
 #include <nanobind/stl/function.h>
 #include <nanobind/stl/pair.h>
@@ -80,6 +81,10 @@ void register_facts(nb::module_ & m) {
     m.def("library_version", [] { return std::string(llama_version()); });
     m.def("system_description", [] { return std::string(llama_print_system_info()); });
     m.def("devices", &devices, "(name, description, total_bytes, free_bytes) of each device, the CPU last.");
+    m.def("rpc_protocol", [] {
+        const RpcProtocol protocol = rpc_protocol();
+        return nb::make_tuple(protocol.major, protocol.minor);
+    }, "(major, minor) of the RPC protocol that this libggml speaks; (0, 0) when it has no RPC backend.");
     m.def("missing_symbols", &missing_symbols, "Staging functions that this libllama lacks.");
     m.def("grants_rollback", &grants_rollback, nb::arg("architecture"), "Whether this libllama gives an architecture native rollback.");
     m.def("record_layout", &record_layout, "Byte offset of each column of a record.");

@@ -45,6 +45,9 @@ struct ModelDeleter {
 struct SamplerDeleter {
     void operator()(llama_sampler * sampler) const { llama_sampler_free(sampler); }
 };
+struct BackendDeleter {
+    void operator()(ggml_backend * backend) const { ggml_backend_free(backend); }
+};
 struct BatchDeleter {
     void operator()(llama_batch_ext * batch) const { llama_batch_ext_free(batch); }
 };
@@ -52,6 +55,7 @@ struct BatchDeleter {
 using ContextPtr = std::unique_ptr<llama_context, ContextDeleter>;
 using ModelPtr   = std::unique_ptr<llama_model, ModelDeleter>;
 using SamplerPtr = std::unique_ptr<llama_sampler, SamplerDeleter>;
+using BackendPtr = std::unique_ptr<ggml_backend, BackendDeleter>;
 using BatchPtr   = std::unique_ptr<llama_batch_ext, BatchDeleter>;
 
 }  // namespace draftscope

@@ -1,7 +1,9 @@
 #include "model.h"
 
 #include "error.h"
+#include "rpc.h"
 
+#include <algorithm>
 #include <exception>
 #include <limits>
 
@@ -9,7 +11,7 @@ namespace draftscope {
 
 namespace {
 
-std::vector<ggml_backend_dev_t> find_devices(const std::vector<std::string> & names) {
+std::vector<ggml_backend_dev_t> named_devices(const std::vector<std::string> & names) {
     std::vector<ggml_backend_dev_t> found;
     for (const std::string & name : names) {
         ggml_backend_dev_t device = ggml_backend_dev_by_name(name.c_str());
@@ -22,10 +24,46 @@ std::vector<ggml_backend_dev_t> find_devices(const std::vector<std::string> & na
         }
         found.push_back(device);
     }
-    if (!found.empty()) {
-        found.push_back(nullptr);
+    return found;
+}
+
+size_t count_devices(enum ggml_backend_dev_type type) {
+    size_t n = 0;
+    for (size_t i = 0; i < ggml_backend_dev_count(); i++) {
+        n += ggml_backend_dev_type(ggml_backend_dev_get(i)) == type ? 1 : 0;
+    }
+    return n;
+}
+
+// What libllama would take by itself: every GPU once (two backends may offer the same), or else those of the chipset.
+std::vector<ggml_backend_dev_t> local_gpus() {
+    std::vector<ggml_backend_dev_t> found;
+    std::vector<std::string>        ids;
+    const bool has_gpu = count_devices(GGML_BACKEND_DEVICE_TYPE_GPU) > 0;
+    for (size_t i = 0; i < ggml_backend_dev_count(); i++) {
+        ggml_backend_dev_t device = ggml_backend_dev_get(i);
+        if (ggml_backend_dev_type(device) != (has_gpu ? GGML_BACKEND_DEVICE_TYPE_GPU : GGML_BACKEND_DEVICE_TYPE_IGPU)) {
+            continue;
+        }
+        ggml_backend_dev_props props;
+        ggml_backend_dev_get_props(device, &props);
+        const std::string id = props.device_id == nullptr ? "" : props.device_id;
+        if (id.empty() || std::find(ids.begin(), ids.end(), id) == ids.end()) {
+            ids.push_back(id);
+            found.push_back(device);
+        }
     }
     return found;
+}
+
+// libllama asserts that all devices fit into its tables, the CPU among them.
+void check_number(size_t n_devices) {
+    const size_t n_most = llama_max_devices() - 1 - count_devices(GGML_BACKEND_DEVICE_TYPE_ACCEL);
+    if (n_devices > n_most) {
+        throw EngineError("bad_settings", "The model would be put on " + std::to_string(n_devices) + " devices; llama.cpp can use " +
+                                              std::to_string(n_most) + " at a time.",
+                          "Name fewer devices or RPC servers.");
+    }
 }
 
 struct ProgressState {
@@ -75,8 +113,25 @@ std::vector<Device> list_devices() {
     return devices;
 }
 
+// The devices for the model's layers, ended by a null; empty: libllama's own choice. The CPU takes what they leave.
+std::vector<ggml_backend_dev_t> Model::choose_devices(const ModelSettings & settings) {
+    std::vector<ggml_backend_dev_t> chosen;
+    for (const std::string & endpoint : settings.rpc_endpoints) {
+        const auto of_server = rpc_devices(endpoint);
+        connections.push_back(rpc_connection(of_server.front()));
+        chosen.insert(chosen.end(), of_server.begin(), of_server.end());
+    }
+    const auto local = settings.devices.empty() && !chosen.empty() ? local_gpus() : named_devices(settings.devices);
+    chosen.insert(chosen.end(), local.begin(), local.end());
+    check_number(chosen.size());
+    if (!chosen.empty()) {
+        chosen.push_back(nullptr);
+    }
+    return chosen;
+}
+
 Model::Model(const ModelSettings & settings, const Progress & progress) : mtp_obstacle(settings.mtp_obstacle) {
-    std::vector<ggml_backend_dev_t> devices = find_devices(settings.devices);
+    std::vector<ggml_backend_dev_t> devices = choose_devices(settings);
     ProgressState                   state{&progress, false, nullptr};
 
     llama_model_params params          = llama_model_default_params();
@@ -117,7 +172,12 @@ std::vector<std::string> Model::devices() const {
     std::vector<std::string> names;
     if (&llama_model_n_devices != nullptr && &llama_model_get_device != nullptr) {
         for (int i = 0; i < llama_model_n_devices(model.get()); i++) {
-            names.emplace_back(ggml_backend_dev_name(llama_model_get_device(model.get(), i)));
+            ggml_backend_dev_t device = llama_model_get_device(model.get(), i);
+            std::string        name   = ggml_backend_dev_name(device);
+            if (is_rpc(device)) {
+                name += std::string(" (") + ggml_backend_dev_description(device) + ")";    // which is its endpoint
+            }
+            names.push_back(std::move(name));
         }
     }
     if (names.empty()) {

@@ -24,7 +24,7 @@ public:
     // Told the fraction loaded in [0, 1]; answers false to cancel. Called on the loading thread.
     using Progress = std::function<bool(float)>;
 
-    // Throws what progress throws, and EngineError: bad_settings (unknown device), cancelled, bad_file (libllama's own words in the log),
+    // Throws what progress throws, and EngineError: bad_settings (unknown device, too many), rpc_failed, cancelled, bad_file (libllama's own words in the log),
     // unsupported_model (does not generate token by token).
     Model(const ModelSettings & settings, const Progress & progress);
 
@@ -36,7 +36,7 @@ public:
     bool                has_tokenizer() const { return llama_vocab_type(vocab()) != LLAMA_VOCAB_TYPE_NONE; }
 
     std::string metadata(const char * key) const;    // empty when absent
-    std::vector<std::string> devices() const;
+    std::vector<std::string> devices() const;    // names; those of RPC servers with their endpoint
 
     // Throws EngineError(bad_prompt) when the model has no tokenizer or the text is too long.
     std::vector<int32_t> tokenize(const std::string & text, bool add_special, bool parse_special) const;
@@ -48,7 +48,10 @@ public:
     const std::string mtp_obstacle;
 
 private:
-    ModelPtr model;
+    std::vector<ggml_backend_dev_t> choose_devices(const ModelSettings & settings);
+
+    std::vector<BackendPtr> connections;    // to the RPC servers; given up after the model
+    ModelPtr                model;
 };
 
 }  // namespace draftscope

@@ -16,6 +16,7 @@ struct ModelSettings {
     int32_t                  n_gpu_layers = -1;
     std::vector<std::string> devices;    // names as ggml has them; empty: all
     bool                     use_mmap = true;
+    std::vector<std::string> rpc_endpoints;    // a.b.c.d:port of servers that were asked, each once
     std::string              mtp_obstacle;    // why the MTP layers cannot be used: they are not loaded then; empty: they can
 };
 

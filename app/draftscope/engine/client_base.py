@@ -9,7 +9,8 @@ from collections import deque
 from draftscope.engine.errors import ErrorCode, ErrorReport
 from draftscope.engine.events import Records
 from draftscope.engine.mailbox import Mailbox, RingChain
-from draftscope.engine.protocol import Answer, Command, CommandId, EngineDied, LogLine, Shutdown
+from draftscope.engine.protocol import Answer, Command, CommandId, EngineDied, Load, LogLine, Shutdown
+from draftscope.engine.rpc_loss import lost_servers
 
 LOG_TAIL = 20
 """Log lines that ``EngineDied`` repeats."""
@@ -26,6 +27,8 @@ class ClientBase(ABC):
         self._log_tail: deque[str] = deque(maxlen=LOG_TAIL)
         self._is_closed = False
         self._is_end_expected = False
+        self._rpc_servers: tuple[str, ...] = ()
+        self._rpc_servers_before: tuple[str, ...] = ()
 
     @property
     @abstractmethod
@@ -47,6 +50,8 @@ class ClientBase(ABC):
             self._fail_open_as_ended()
             return
         self._is_end_expected |= isinstance(command, Shutdown)
+        if isinstance(command, Load):  # gives up what is loaded, on the servers before, when it is carried out
+            self._rpc_servers_before, self._rpc_servers = self._rpc_servers, command.model.rpc_servers
         self._transmit(command)
         if not self.is_alive:  # it ended in between, and may have been noted before the command was
             self._fail_open_as_ended()
@@ -91,7 +96,9 @@ class ClientBase(ABC):
     def _note_death(self, signal: int, exit_code: int) -> None:
         """The engine ended. Unasked: say how; in any case close what is open."""
         if not (self._is_closed or self._is_end_expected):
-            self._mailbox.put(EngineDied(signal, exit_code, self._rings.operation, tuple(self._log_tail)))
+            operation, log_tail = self._rings.operation, tuple(self._log_tail)
+            lost = lost_servers(log_tail, tuple(dict.fromkeys((*self._rpc_servers, *self._rpc_servers_before))))
+            self._mailbox.put(EngineDied(signal, exit_code, operation, log_tail, lost))
         self._fail_open_as_ended()
 
     def _fail_open_as_ended(self) -> None:

@@ -24,6 +24,7 @@ class ErrorCode(StrEnum):
     ENGINE_DIED = "engine_died"
     ENGINE_MISSING = "engine_missing"
     DECODE_FAILED = "decode_failed"
+    RPC_FAILED = "rpc_failed"
     PROTOCOL = "protocol"
     INTERNAL = "internal"
 

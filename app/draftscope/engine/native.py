@@ -36,6 +36,8 @@ from draftscope.engine.protocol import (
     TimedWay,
     WayBack,
 )
+from draftscope.engine.rpc import RpcProtocol
+from draftscope.engine.rpc_connections import ask_before_load, weights_progress
 
 LLAMA_CPP_PYTHON = "0.3.36"
 """The version whose libllama the core is written for; staging functions of others differ."""
@@ -128,12 +130,16 @@ class DeviceFacts:
 
 @dataclass(frozen=True, slots=True)
 class EngineFacts:
-    """What is installed: which libllama, whether it carries our patches, what it lacks, and its devices."""
+    """What is installed: which libllama, whether it carries our patches, what it lacks, and its devices.
+
+    ``rpc_protocol``: major and minor version; (0, 0) without an RPC backend.
+    """
 
     library: str
     version: str
     is_patched: bool
     missing_symbols: tuple[str, ...]
+    rpc_protocol: tuple[int, ...]
     devices: tuple[DeviceFacts, ...]
     system: str
 
@@ -145,6 +151,7 @@ def engine_facts() -> EngineFacts:
         version=_core.library_version(),
         is_patched=_core.grants_rollback("qwen3next"),
         missing_symbols=tuple(_core.missing_symbols()),
+        rpc_protocol=tuple(_core.rpc_protocol()),
         devices=tuple(DeviceFacts(*device) for device in _core.devices()),
         system=_core.system_description(),
     )
@@ -165,20 +172,22 @@ class NativeBackend:
         self._predicted: dict[str, int] = {}
 
     def load(self, model: ModelSettings, context: ContextSettings, progress: Progress) -> ModelReport:
-        """See ``Backend.load``. Files that libllama would abort on are refused before it sees them."""
+        """See ``Backend.load``. Files and servers that libllama would abort on are refused before it sees them."""
         self.unload()
         started = time.monotonic()
         self._file = check_loadable(model.path, use_mtp=context.use_mtp and context.n_draft_max > 0)
         if not model.use_mmap and self._runs_on_cpu(model):
             check_fits("The weights of this model", self._file.size_bytes, available_bytes())
+        endpoints = ask_before_load(model.rpc_servers, RpcProtocol(*_core.rpc_protocol()), progress)
         with _with_llamas_words():
             self._engine.load(
                 model.path,
                 n_gpu_layers=model.n_gpu_layers,
                 devices=list(model.devices),
                 use_mmap=model.use_mmap,
+                rpc_endpoints=endpoints,
                 mtp_obstacle="" if self._file.mtp.can_draft else self._file.mtp.reason,
-                progress=lambda fraction: progress(fraction, "weights"),
+                progress=weights_progress(endpoints, progress),
             )
         self._model = model
         if not progress(1.0, "contexts"):
@@ -273,6 +282,8 @@ class NativeBackend:
 
     @staticmethod
     def _runs_on_cpu(model: ModelSettings) -> bool:
+        if model.rpc_servers and model.n_gpu_layers != 0:
+            return False
         names = model.devices or tuple(device[0] for device in _core.devices())
         return model.n_gpu_layers == 0 or set(names) == {"CPU"}
 

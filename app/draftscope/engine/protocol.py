@@ -43,12 +43,16 @@ class Replay(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """What to load and where. ``n_gpu_layers`` -1 means all; ``devices`` empty means all (names as in ``doctor``)."""
+    """What to load and where. ``n_gpu_layers`` -1 means all; ``devices`` empty means all (names as in ``doctor``).
+
+    ``rpc_servers``: ``HOST:PORT`` of llama.cpp's RPC servers, whose devices come before the local ones.
+    """
 
     path: str
     n_gpu_layers: int = -1
     devices: tuple[str, ...] = ()
     use_mmap: bool = True
+    rpc_servers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,12 +402,16 @@ class Pieces:
 
 @dataclass(frozen=True, slots=True)
 class EngineDied:
-    """The engine process ended unasked; made by the client. ``signal`` 0 and ``exit_code`` tell how."""
+    """The engine process ended unasked; made by the client. ``signal`` 0 and ``exit_code`` tell how.
+
+    ``lost_servers``: the RPC servers of which one went away, where that was the reason.
+    """
 
     signal: int
     exit_code: int
     last_operation: str
     log_tail: tuple[str, ...]
+    lost_servers: tuple[str, ...] = ()
 
 
 Command = Load | Configure | Submit | Cancel | Unload | Shutdown
