@@ -12,12 +12,14 @@ from draftscope.cli.failure import ExitCode
 from draftscope.engine.errors import EngineError, ErrorCode
 from draftscope.engine.inquiry import ask_engine
 from tests.cli.conftest import Command
+from tests.models.rpc_server import RpcServerProcess
 
 FACTS = {
     "library": "/lib/libllama.so",
     "version": "1",
     "is_patched": True,
     "missing_symbols": [],
+    "rpc_protocol": [7, 0],
     "devices": [{"name": "CPU", "description": "a processor", "total_bytes": 2**31, "free_bytes": 2**31}],
     "system": "x",
 }
@@ -79,6 +81,39 @@ def test_an_engine_that_is_missing_is_told(command: Command, monkeypatch: pytest
     assert "Install it." in told.out
 
 
+@pytest.mark.usefixtures("_well")
+def test_the_devices_of_a_server_are_listed_when_asked_for(command: Command, rpc_server: RpcServerProcess) -> None:
+    assert rpc_server.name not in command("doctor").out
+    told = command("doctor", "--rpc", rpc_server.name)
+    assert told.exit_code == ExitCode.DONE
+    assert f"{rpc_server.name} answers, in version 7.0.0." in told.out
+    assert f"device 0 of {rpc_server.name}, " in told.out
+    (server,) = command("doctor", "--rpc", rpc_server.name, "--json").json["rpc_servers"]
+    assert server["name"] == rpc_server.name
+    assert server["devices"][0]["total_bytes"] > 0
+
+
+@pytest.mark.usefixtures("_well")
+def test_a_server_that_is_asked_for_and_missing_fails_beside_one_that_answers(
+    command: Command, rpc_server: RpcServerProcess
+) -> None:
+    told = command("doctor", "--rpc", "127.0.0.1:1", "--rpc", rpc_server.name)
+    assert told.exit_code == ExitCode.RUN_FAILED
+    assert "There is no RPC server at 127.0.0.1:1: Connection refused." in told.out
+    assert f"{rpc_server.name} answers" in told.out
+
+
+@pytest.mark.usefixtures("_well")
+def test_a_library_without_rpc_is_a_note_unless_a_server_is_asked_for(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "ask_engine", lambda: copy.deepcopy(FACTS) | {"rpc_protocol": [0, 0]})
+    assert command("doctor").exit_code == ExitCode.DONE
+    told = command("doctor", "--rpc", "127.0.0.1:1")
+    assert told.exit_code == ExitCode.RUN_FAILED
+    assert "libggml has no RPC" in told.out
+
+
 def test_an_engine_that_aborts_takes_nothing_with_it() -> None:
     with pytest.raises(EngineError, match=r"signal 6 \(SIGABRT\)") as caught:
         ask_engine("tests.cli.aborting_child")
@@ -90,3 +125,4 @@ def test_the_real_engine_names_its_devices() -> None:
     facts = ask_engine()
     assert any(device["name"] == "CPU" for device in facts["devices"])
     assert facts["missing_symbols"] == []
+    assert facts["rpc_protocol"] == [7, 0]

@@ -76,7 +76,9 @@ def test_without_mtp_nothing_is_drafted_and_the_reason_is_told(fake_command: Com
     ("arguments", "sentence"),
     [
         (("--prompt", "a", "--probe", "hidden"), "not built in this version"),
-        (("--prompt", "a", "--rpc", "127.0.0.1:50052"), "not built in this version"),
+        (("--prompt", "a", "--rpc", "127.0.0.1"), "does not name an RPC server"),
+        (("--prompt", "a", "--rpc", "[::1]:50052"), "IPv4"),
+        (("--prompt", "a", "--rpc", "gpu:50052", "--rpc", "gpu:99999"), "'gpu:99999' is not a number from 1 to 65535"),
         ((), "nothing to generate from"),
         (("--prompt", "a", "--prompts", "f.jsonl"), "exclude each other"),
         (("--prompt", ""), "empty"),

@@ -77,10 +77,10 @@ class Talk:
         self.until(lambda: bool(self.closings(command)))
         return self.closings(command)[-1]
 
-    def load(self, path: str, **context: object) -> ModelReport:
+    def load(self, path: str, *, rpc_servers: tuple[str, ...] = (), **context: object) -> ModelReport:
         """Load a model; fails if that fails."""
         settings = ContextSettings(**({"n_slots": 2, "n_ctx": 512} | context))  # type: ignore[arg-type]
-        closing = self.ask(Load(self.client.next_id(), ModelSettings(path), settings))
+        closing = self.ask(Load(self.client.next_id(), ModelSettings(path, rpc_servers=rpc_servers), settings))
         assert isinstance(closing, Loaded), closing
         return closing.report
 

@@ -74,9 +74,10 @@ class Bench:
         self.ring = Ring.create(memoryview(self.memory), capacity)
         self.backend = NativeBackend(memoryview(self.memory))
 
-    def load(self, path: Path, settings: ContextSettings) -> ModelReport:
-        """Load without watching progress."""
-        return self.backend.load(ModelSettings(str(path)), settings, lambda _fraction, _stage: True)
+    def load(self, path: Path, settings: ContextSettings, **model: object) -> ModelReport:
+        """Load without watching progress; ``model`` are fields of ``ModelSettings``."""
+        chosen = ModelSettings(str(path), **model)  # type: ignore[arg-type]
+        return self.backend.load(chosen, settings, lambda _fraction, _stage: True)
 
     def submit(self, task: SlotTask, prompt: PromptLike) -> None:
         """Queue a task; text is tokenized as the worker does."""
@@ -110,11 +111,15 @@ def run(
     max_tokens: int = 64,
     stop: tuple[str, ...] = (),
     ignore_eos: bool = True,
+    **model: object,
 ) -> Run:
-    """One prompt a slot, all at once, to the end; greedy and past the end of generation unless told otherwise."""
+    """One prompt a slot, all at once, to the end; greedy and past the end of generation unless told otherwise.
+
+    ``model``: fields of ``ModelSettings``.
+    """
     bench = Bench()
     settings = dataclasses.replace(settings or ContextSettings(n_threads=1), n_slots=len(prompts))
-    report = bench.load(path, settings)
+    report = bench.load(path, settings, **model)
     for slot, prompt in enumerate(prompts):
         bench.submit(SlotTask(slot, Prompt(), sampling, max_tokens, stop, ignore_eos), prompt)
     results = bench.finish()

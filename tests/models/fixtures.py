@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.models.make_random import cached_models
+from tests.models.rpc_server import RpcServerProcess
 
 _ROOT = Path(__file__).parents[2]
 
@@ -100,3 +101,11 @@ def two_mtp_layers_model(made_models: Path) -> Path:
 def truncated_model(made_models: Path) -> Path:
     """A model whose last kilobyte is missing."""
     return made_models / "truncated.gguf"
+
+
+@pytest.fixture
+def rpc_server() -> Iterator[RpcServerProcess]:
+    """llama.cpp's RPC server on the CPU, in a process that is killed at the end."""
+    server = RpcServerProcess()
+    yield server
+    server.close()

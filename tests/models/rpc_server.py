@@ -22,15 +22,24 @@ class RpcServerProcess:
     Args:
         port: the port to use; 0 takes a free one.
         n_devices: how many times it offers the CPU.
+        is_everywhere: listen on all addresses of this machine, not on 127.0.0.1 alone.
     """
 
-    def __init__(self, port: int = 0, n_devices: int = 1) -> None:
+    def __init__(self, port: int = 0, n_devices: int = 1, *, is_everywhere: bool = False) -> None:
         self.port = port or _free_port()
+        self._address = "0.0.0.0" if is_everywhere else "127.0.0.1"
         self._n_devices = n_devices
         self._start()
 
     def _start(self) -> None:
-        command = [sys.executable, "-S", __file__, _library_folder(), str(self.port), str(self._n_devices)]
+        command = [
+            sys.executable,
+            "-S",
+            __file__,
+            _library_folder(),
+            f"{self._address}:{self.port}",
+            str(self._n_devices),
+        ]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         deadline_s = time.monotonic() + _START_LIMIT_S
         while not self._listens():
@@ -77,7 +86,7 @@ def _library_folder() -> str:
     return str(Path(spec.origin).parent / "lib")
 
 
-def _serve(folder: str, port: str, n_devices: str) -> None:
+def _serve(folder: str, endpoint: str, n_devices: str) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     for name in ("ggml-base", "ggml-cpu", "ggml-rpc"):
         ctypes.CDLL(f"{folder}/lib{name}.so", mode=ctypes.RTLD_GLOBAL)
@@ -87,7 +96,7 @@ def _serve(folder: str, port: str, n_devices: str) -> None:
     devices = (ctypes.c_void_p * int(n_devices))(*[cpu] * int(n_devices))
     start = ctypes.CDLL(f"{folder}/libggml-rpc.so").ggml_backend_rpc_start_server
     start.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_void_p]
-    start(f"127.0.0.1:{port}".encode(), None, 1, len(devices), devices)
+    start(endpoint.encode(), None, 1, len(devices), devices)
 
 
 if __name__ == "__main__":

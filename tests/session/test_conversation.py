@@ -247,6 +247,65 @@ def test_a_death_while_running_restarts_and_loads_again_but_does_not_run(
     assert not isinstance(client.last, Submit)
 
 
+LOST = replace(DEATH, lost_servers=("gpu:50052",))
+
+
+def open_on_server(session: Session, client: ScriptedClient) -> None:
+    session.open_model("m.gguf", request().context, rpc_servers=("gpu:50052",))
+    client.answer_load()
+    session.poll()
+
+
+def test_a_lost_server_is_named_and_its_model_is_loaded_again_only_by_the_user(
+    session: Session, client: ScriptedClient, failures: list[ErrorReport]
+) -> None:
+    open_on_server(session, client)
+    session.run(request())
+    client.answers.append(LOST)
+    session.poll()
+    assert client.n_restarts == 1
+    assert state_of(session) is SessionState.NO_MODEL
+    (failure,) = failures
+    assert failure.code is ErrorCode.ENGINE_DIED
+    assert failure.message == (
+        "The connection to the RPC server gpu:50052 was lost while verifying drafts in round 12."
+    )
+    assert "kept" in failure.hint
+    assert session.last_request is not None
+    session.run(session.last_request)
+    assert isinstance(client.last, Load)
+    assert client.last.model.rpc_servers == ("gpu:50052",)
+    client.answer_load()
+    session.poll()
+    assert state_of(session) is SessionState.RUNNING
+
+
+def test_a_server_lost_while_another_model_is_loaded_does_not_keep_that_from_being_loaded(
+    session: Session, client: ScriptedClient, failures: list[ErrorReport]
+) -> None:
+    open_on_server(session, client)
+    session.open_model("b.gguf")
+    client.answers.append(LOST)
+    session.poll()
+    assert len(failures) == 1
+    assert isinstance(client.last, Load)
+    assert client.last.model.path == "b.gguf"
+    client.answer_load()
+    session.poll()
+    assert state_of(session) is SessionState.READY
+
+
+def test_a_server_lost_in_the_load_that_needs_it_ends_the_load(
+    session: Session, client: ScriptedClient, failures: list[ErrorReport]
+) -> None:
+    session.open_model("m.gguf", rpc_servers=("gpu:50052",))
+    client.answers.append(LOST)
+    session.poll()
+    assert len(failures) == 1
+    assert state_of(session) is SessionState.NO_MODEL
+    assert sum(isinstance(command, Load) for command in client.sent) == 1
+
+
 def test_a_run_again_after_a_death_waits_for_the_load(ready: Session, client: ScriptedClient) -> None:
     ready.run(request())
     client.answers.append(DEATH)

@@ -7,7 +7,7 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from typing import Any
@@ -16,9 +16,12 @@ import draftscope
 from draftscope.base import paths, startup
 from draftscope.base.units import bytes_text
 from draftscope.cli.failure import ExitCode
+from draftscope.cli.rpc_option import add_rpc_option
+from draftscope.engine.codec import as_plain
 from draftscope.engine.errors import EngineError
 from draftscope.engine.host_memory import available_bytes
 from draftscope.engine.inquiry import ask_engine
+from draftscope.engine.rpc import RpcProtocol, RpcServer, ask_servers
 
 _PACKAGES = ("PySide6-Essentials", "pyqtgraph", "numpy", "llama-cpp-python")
 
@@ -37,18 +40,20 @@ class Finding:
 def add_parser(subparsers: Any) -> None:
     """Declare the command's options."""
     parser = subparsers.add_parser("doctor", help="what is installed, which devices there are, what is missing")
+    add_rpc_option(parser, "ask a llama.cpp RPC server for its devices, too; may be repeated")
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
 
 
 def run(options: argparse.Namespace) -> int:
     """Look at everything and print it; 1 when something needed is missing."""
     engine, engine_findings = examine_engine()
-    findings = [*examine_python(), *engine_findings, *examine_desktop(), *examine_files()]
+    servers, server_findings = examine_servers(options.rpc, engine)
+    findings = [*examine_python(), *engine_findings, *server_findings, *examine_desktop(), *examine_files()]
     is_well = all(finding.is_ok or not finding.is_needed for finding in findings)
     if options.json:
-        print(json.dumps(_as_json(findings, engine, is_well), indent=2))
+        print(json.dumps(_as_json(findings, engine, servers, is_well), indent=2))
     else:
-        print(_as_text(findings, engine, is_well))
+        print(_as_text(findings, engine, servers, is_well))
     return int(ExitCode.DONE if is_well else ExitCode.RUN_FAILED)
 
 
@@ -103,6 +108,28 @@ def _correct_host_memory(facts: dict[str, Any]) -> None:
             device["free_bytes"] = min(available, device["total_bytes"])
 
 
+def examine_servers(names: Sequence[str], engine: dict[str, Any] | None) -> tuple[list[RpcServer], list[Finding]]:
+    """The RPC servers that were asked for and answered, and what is to say about each of them."""
+    if engine is None:
+        return [], []
+    protocol = RpcProtocol(*engine["rpc_protocol"])
+    if protocol == (0, 0):
+        todo = "Install a llama-cpp-python that was built with CMAKE_ARGS=-DGGML_RPC=ON."
+        return [], [Finding("RPC", False, bool(names), "libggml has no RPC: it can use no RPC servers.", todo)]
+    servers: list[RpcServer] = []
+    findings = [
+        Finding("RPC", True, False, f"libggml speaks version {protocol.major}.{protocol.minor} of its protocol.")
+    ]
+    for name in dict.fromkeys(names):
+        try:
+            servers += ask_servers([name], protocol)
+        except EngineError as error:
+            findings.append(Finding("RPC server", False, True, error.message, error.hint))
+        else:
+            findings.append(Finding("RPC server", True, True, f"{name} answers, in version {servers[-1].version}."))
+    return servers, findings
+
+
 def examine_desktop() -> Iterator[Finding]:
     """What the window needs beside Python packages."""
     missing = startup.missing_system_libraries()
@@ -130,18 +157,23 @@ def examine_files() -> Iterator[Finding]:
         yield Finding(topic, is_ok, True, str(folder), "" if is_ok else f"Make {nearest} writable for this user.")
 
 
-def _as_json(findings: Iterable[Finding], engine: dict[str, Any] | None, is_well: bool) -> dict[str, Any]:
+def _as_json(
+    findings: Iterable[Finding], engine: dict[str, Any] | None, servers: Sequence[RpcServer], is_well: bool
+) -> dict[str, Any]:
     return {
         "is_well": is_well,
         "draftscope": draftscope.__version__,
         "system": platform.platform(),
         "packages": {name: _version_of(name) for name in _PACKAGES},
         "engine": engine,
+        "rpc_servers": as_plain(tuple(servers)),
         "findings": [asdict(finding) for finding in findings],
     }
 
 
-def _as_text(findings: Iterable[Finding], engine: dict[str, Any] | None, is_well: bool) -> str:
+def _as_text(
+    findings: Iterable[Finding], engine: dict[str, Any] | None, servers: Sequence[RpcServer], is_well: bool
+) -> str:
     lines = [f"Draftscope {draftscope.__version__} on {platform.platform()}", ""]
     for finding in findings:
         mark = "ok" if finding.is_ok else "MISSING" if finding.is_needed else "note"
@@ -152,6 +184,10 @@ def _as_text(findings: Iterable[Finding], engine: dict[str, Any] | None, is_well
     for device in engine["devices"] if engine else ():
         memory = f"{bytes_text(device['free_bytes'])} free of {bytes_text(device['total_bytes'])}"
         lines.append(f"{'':8}{device['name']:16}{device['description']}, {memory}")
+    for server in servers:
+        for number, remote in enumerate(server.devices):
+            memory = f"{bytes_text(remote.free_bytes)} free of {bytes_text(remote.total_bytes)}"
+            lines.append(f"{'':8}{'RPC':16}device {number} of {server.name}, {memory}")
     if not engine or not engine["devices"]:
         lines.append(f"{'':8}none could be asked for")
     lines += ["", "All is well." if is_well else "Something needed is missing: see the lines above."]

@@ -37,6 +37,7 @@ from draftscope.engine.protocol import (
     SlotTask,
     Submit,
 )
+from draftscope.engine.rpc_loss import describe_loss
 
 _POLL_S = 0.05
 _LOG_TAIL = 8
@@ -204,15 +205,23 @@ class Generation:
 
 
 def _died(answer: EngineDied) -> EngineError:
+    error = _lost(answer) if answer.lost_servers else _ended(answer)
+    for line in answer.log_tail:
+        error.add_note(f"engine log: {line}")
+    return error
+
+
+def _lost(answer: EngineDied) -> EngineError:
+    return EngineError.from_report(describe_loss(answer.lost_servers, answer.last_operation))
+
+
+def _ended(answer: EngineDied) -> EngineError:
     how = f"with exit code {answer.exit_code}"
     if answer.signal:
         how = f"by signal {answer.signal} ({signal.Signals(answer.signal).name})"
     doing = f" while {answer.last_operation}" if answer.last_operation else ""
-    error = EngineError(
+    return EngineError(
         ErrorCode.ENGINE_DIED,
         f"The engine process ended {how}{doing}.",
         "What was recorded until then is kept. Signal 9 is often the system running out of memory.",
     )
-    for line in answer.log_tail:
-        error.add_note(f"engine log: {line}")
-    return error

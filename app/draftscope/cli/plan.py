@@ -65,6 +65,7 @@ def make_plan(options: argparse.Namespace) -> Plan:
             n_gpu_layers=options.n_gpu_layers,
             devices=tuple(options.device),
             use_mmap=not options.no_mmap,
+            rpc_servers=tuple(options.rpc),
         ),
         context=_context(options, len(prompts)),
         prompts=tuple(prompts),
@@ -76,8 +77,6 @@ def make_plan(options: argparse.Namespace) -> Plan:
 def _refuse_what_is_not_built(options: argparse.Namespace) -> None:
     if options.probe != "off":
         raise UsageError(f"Probing at level {options.probe} is not built in this version.", "Leave --probe at off.")
-    if options.rpc:
-        raise UsageError("Running on RPC servers is not built in this version.", "Leave --rpc out.")
 
 
 def _prompts(options: argparse.Namespace) -> list[RunPrompt]:

@@ -12,6 +12,7 @@ from draftscope.cli.failure import ExitCode
 from draftscope.cli.generation import Generation, Outcome
 from draftscope.cli.live_view import make_view
 from draftscope.cli.plan import Plan, make_plan
+from draftscope.cli.rpc_option import TRUST, add_rpc_option
 from draftscope.cli.run_summary import RunSummary
 from draftscope.cli.run_table import as_text
 from draftscope.cli.terminal import note
@@ -23,15 +24,18 @@ from draftscope.trace.errors import TraceError
 _MAX_WHOLE = 2**31 - 1
 """What libllama's 32-bit numbers hold."""
 
-_EPILOG = """\
-A prompts file is JSON Lines: a string, {"text": "..."}, {"messages": [{"role": "user", "content": "..."}]} or
-{"tokens": [1, 2, 3]} a line. Fewer prompts than slots are repeated in turn; of more, the rest waits for a free slot.
+_EPILOG = f"""\
+A prompts file is JSON Lines: a string, {{"text": "..."}}, {{"messages": [{{"role": "user", "content": "..."}}]}} or
+{{"tokens": [1, 2, 3]}} a line. Fewer prompts than slots are repeated in turn; of more, the rest waits for a free slot.
 All slots sample with the same settings and seed, so equal prompts give equal texts.
+
+{TRUST}
 
 examples:
   draftscope run demo --slots 4 --max-tokens 64 --temp 0
   draftscope run model.gguf --prompt "def main():" --draft-max 5 --trace run.dscope
   draftscope run model.gguf --prompts prompts.jsonl --no-mtp --json
+  draftscope run model.gguf --prompt "def main():" --rpc 192.168.1.20:50052 --rpc 192.168.1.21:50052
 """
 
 
@@ -96,8 +100,8 @@ def _add_engine_options(group: Any) -> None:
     add("--device", metavar="D", action="append", default=[], help="as 'doctor' names it; may be repeated")
     add("--n-gpu-layers", metavar="N", type=_at_least(-1), default=-1, help="layers on devices; -1 (default): all")
     add("--no-mmap", action="store_true", help="read the file instead of mapping it")
-    add("--rpc", metavar="HOST:PORT", action="append", default=[], help="use an RPC server's devices")
-    add("--in-process", action="store_true", help="run the engine in this process instead of a child")
+    add_rpc_option(group, "put the model on a llama.cpp RPC server, before local GPUs; may be repeated")
+    add("--in-process", action="store_true", help="no child process for the engine; a lost RPC server then ends all")
 
 
 def _at_least(low: int) -> Any:

@@ -232,6 +232,10 @@ class FakeBackend:
             case "fake:die":
                 self._recorder.operation(Phase.VERIFY)
                 self._die()
+            case "fake:lose-server":
+                self._recorder.operation(Phase.VERIFY)
+                print("/ggml-rpc.cpp:512: Remote RPC server crashed", file=sys.stderr, flush=True)  # libggml's words
+                self._die()
             case "fake:fail":
                 slot.end(StopReason.FAILED, f"llama.cpp could not decode the prompt of slot {slot.id}.")
             case "fake:raise":

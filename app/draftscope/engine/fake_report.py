@@ -55,7 +55,7 @@ def report_of(model: ModelSettings, context: ContextSettings, load_ms: float) ->
         n_slots=context.n_slots,
         n_ctx=context.n_ctx,
         n_threads=context.n_threads or 4,
-        devices=model.devices or ("CPU",),
+        devices=(*model.rpc_servers, *model.devices) or ("CPU",),
         speculation=speculation,
         way_back=_way_back(model, context, speculation),
         engine="scripted",

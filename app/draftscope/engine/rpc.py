@@ -75,6 +75,16 @@ def split_names(text: str) -> tuple[str, ...]:
     return tuple(text.replace(",", " ").split())
 
 
+def why_not_names(text: str) -> str:
+    """Why a list of names cannot be used, in a sentence; '' when it can, and for an empty one."""
+    for name in split_names(text):
+        try:
+            parse_name(name)
+        except EngineError as error:
+            return f"{error.message} {error.hint}"
+    return ""
+
+
 def parse_name(name: str) -> tuple[str, int]:
     """Host and port of ``HOST:PORT``; nothing is resolved.
 

@@ -182,9 +182,10 @@ class Conversation(QObject):
     def take_death(self, death: EngineDied) -> None:
         """The engine process has ended unasked."""
         was, self.death = self.state, death
+        spared = self._load_without(death.lost_servers) if was is SessionState.LOADING else None
         self._n_deaths += 1
         self._awaited = self._next_load = self._next_run = None
-        if was is SessionState.LOADING:
+        if was is SessionState.LOADING or death.lost_servers:
             self.loaded = None  # what it died of is not loaded again by itself
         self._set_model(None)
         self._enter(SessionState.ENGINE_DIED)
@@ -196,6 +197,14 @@ class Conversation(QObject):
         if self._n_deaths <= MAX_DEATHS_IN_A_ROW:
             self.noted.emit("info", "The engine is started again.")
             self.restart()
+            if spared is not None:
+                self.load(*spared)
+
+    def _load_without(self, lost_servers: tuple[str, ...]) -> tuple[ModelAndContext, RunRequest | None] | None:
+        """The load in progress and what was to follow it, if only the model before it was on the servers."""
+        if not lost_servers or self.loading is None or set(lost_servers) & set(self.loading.model.rpc_servers):
+            return None
+        return self.loading, self._next_run
 
     # ---- steps
 

@@ -6,6 +6,7 @@ import signal
 
 from draftscope.engine.errors import ErrorCode, ErrorReport
 from draftscope.engine.protocol import EngineDied
+from draftscope.engine.rpc_loss import describe_loss
 
 _MEANINGS = {
     "SIGKILL": "The system does that when memory runs out.",
@@ -18,6 +19,8 @@ _MEANINGS = {
 
 def describe_death(death: EngineDied) -> ErrorReport:
     """Say how the engine ended and while doing what, and what is left of the run."""
+    if death.lost_servers:
+        return describe_loss(death.lost_servers, death.last_operation)
     how = f"ended with exit code {death.exit_code}"
     name = _signal_name(death.signal)
     if death.signal:

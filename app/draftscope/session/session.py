@@ -182,9 +182,10 @@ class Session(QObject):
         n_gpu_layers: int = -1,
         devices: tuple[str, ...] = (),
         use_mmap: bool = True,
+        rpc_servers: tuple[str, ...] = (),
     ) -> None:
         """Load a model in the place of the present one; a run or load that goes on is stopped first."""
-        settings = ModelSettings(str(path), n_gpu_layers, devices, use_mmap)
+        settings = ModelSettings(str(path), n_gpu_layers, devices, use_mmap, rpc_servers)
         self._conversation.load(ModelAndContext(settings, context or ContextSettings()))
 
     def cancel_load(self) -> None:

@@ -65,6 +65,12 @@ ROWS = (
     Setting("model/n_gpu_layers", -1, "", "Layers on the GPU; -1 means all", -1, 10_000),
     Setting("model/use_mmap", True, "", "Map the file into memory instead of reading it"),
     Setting("model/devices", "", "", "Devices to use, separated by commas; empty means all"),
+    Setting(
+        "model/rpc_servers",
+        "",
+        "",
+        "llama.cpp RPC servers to put models on: HOST:PORT, separated by commas; only in a network that you trust",
+    ),
     Setting("sampling/temperature", 0.8, "", "Temperature; 0 takes the likeliest token", 0.0, 5.0),
     Setting("sampling/top_k", 40, "", "Top-k: sample from the k likeliest tokens; 0 is off", 0, 1_000_000),
     Setting("sampling/top_p", 0.95, "", "Top-p: sample from the likeliest tokens of this share; 1 is off", 0.0, 1.0),

@@ -8,6 +8,7 @@ from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtWidgets import QDialog, QMainWindow
 
 from draftscope.engine.events import Kind
+from draftscope.engine.rpc import split_names
 from draftscope.session.run_setup import RunSetup
 from draftscope.session.session import Session
 from draftscope.session.settings import Settings
@@ -67,6 +68,7 @@ class Commands(QObject):
             n_gpu_layers=self._settings.whole("model/n_gpu_layers"),
             devices=devices,
             use_mmap=self._settings.flag("model/use_mmap"),
+            rpc_servers=split_names(self._settings.text("model/rpc_servers")),
         )
 
     def clear_recent(self) -> None:

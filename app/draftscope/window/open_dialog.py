@@ -24,6 +24,7 @@ from PySide6.QtWidgets import (
 
 from draftscope.engine.errors import ErrorReport
 from draftscope.engine.model_file import ModelFile
+from draftscope.engine.rpc import why_not_names
 from draftscope.session.run_setup import RunSetup
 from draftscope.session.settings import BY_KEY, Settings
 from draftscope.window.model_facts import FactRow, model_facts
@@ -43,6 +44,7 @@ class OpenDialog(QDialog):
         self._setup = setup
         self._settings = settings
         self._model: ModelFile | None = None
+        self._why_not_file = ""
         self._inspection = ModelInspection(self)
         self._inspection.inspected.connect(self._on_inspected)
         self.setWindowTitle("Open a model")
@@ -53,6 +55,8 @@ class OpenDialog(QDialog):
         self.n_gpu_layers = _spin("model/n_gpu_layers", settings.whole("model/n_gpu_layers"))
         self.devices = QLineEdit(settings.text("model/devices"))
         self.use_mmap = QCheckBox("Map the file into memory")
+        self.rpc_servers = QLineEdit(settings.text("model/rpc_servers"))
+        self.rpc_note = QLabel()
         self.n_threads = _spin("context/n_threads", setup.values.context.n_threads)
         self.n_ctx = _spin("context/n_ctx", setup.values.context.n_ctx)
         self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
@@ -88,6 +92,10 @@ class OpenDialog(QDialog):
         self.n_gpu_layers.setSpecialValueText("all")
         self.n_threads.setSpecialValueText("automatic")
         self.devices.setPlaceholderText("all; or names such as CUDA0, CPU")
+        self.rpc_servers.setPlaceholderText("none; or HOST:PORT, HOST:PORT")
+        self.rpc_servers.textChanged.connect(self._on_rpc_servers_changed)
+        self.rpc_note.setWordWrap(True)
+        self._tell_rpc_servers()
         self.use_mmap.setChecked(self._settings.flag("model/use_mmap"))
         self.use_mmap.setToolTip(BY_KEY["model/use_mmap"].description)
         self.n_ctx.setSingleStep(256)
@@ -96,12 +104,15 @@ class OpenDialog(QDialog):
         for text, control, key in (
             ("Layers on the GPU", self.n_gpu_layers, "model/n_gpu_layers"),
             ("Devices", self.devices, "model/devices"),
+            ("RPC servers", self.rpc_servers, "model/rpc_servers"),
             ("Threads", self.n_threads, "context/n_threads"),
             ("Context of a slot, in tokens", self.n_ctx, "context/n_ctx"),
         ):
             control.setToolTip(BY_KEY[key].description)
             control.setAccessibleName(text)
             form.addRow(text, control)
+            if control is self.rpc_servers:
+                form.addRow("", self.rpc_note)
         form.addRow("", self.use_mmap)
         box = QGroupBox("How to load it")
         box.setLayout(form)
@@ -125,6 +136,7 @@ class OpenDialog(QDialog):
         """Keep the settings and tell which file was chosen."""
         self._settings.set("model/n_gpu_layers", self.n_gpu_layers.value())
         self._settings.set("model/devices", self.devices.text())
+        self._settings.set("model/rpc_servers", self.rpc_servers.text().strip())
         self._settings.set("model/use_mmap", self.use_mmap.isChecked())
         values = self._setup.values
         context = replace(values.context, n_threads=self.n_threads.value(), n_ctx=self.n_ctx.value())
@@ -137,6 +149,18 @@ class OpenDialog(QDialog):
         """Close, and wait for the thread that reads the file."""
         self._inspection.close()
         super().done(result)
+
+    def _on_rpc_servers_changed(self) -> None:
+        self._tell_rpc_servers()
+        self._allow(self._why_not_file)
+
+    def _tell_rpc_servers(self) -> None:
+        text = self.rpc_servers.text()
+        why_not = why_not_names(text)
+        self.rpc_note.setProperty("tone", "bad" if why_not else "warn")
+        self.rpc_note.style().polish(self.rpc_note)  # the style sheet looks at the tone only then
+        self.rpc_note.setText(why_not or "RPC servers ask nobody who they are: use them in a trusted network only.")
+        self.rpc_note.setVisible(bool(text.strip()))
 
     def _on_path_changed(self, text: str) -> None:
         self._model = None
@@ -172,7 +196,10 @@ class OpenDialog(QDialog):
             value.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
             self.facts.addRow(row.name, value)
 
-    def _allow(self, reason: str) -> None:
+    def _allow(self, why_not_file: str) -> None:
+        """Switch the button on, unless the file or the servers speak against it."""
+        self._why_not_file = why_not_file
+        reason = why_not_file or why_not_names(self.rpc_servers.text())
         self.open_button.setEnabled(not reason)
         self.open_button.setToolTip(reason)
 

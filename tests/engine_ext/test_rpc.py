@@ -1,0 +1,208 @@
+"""Models on an RPC server of their own: a device whose memory is not the host's. The text is that of the CPU."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from draftscope.engine.errors import EngineError, ErrorCode
+from draftscope.engine.protocol import CheckpointMode, ContextSettings, Prompt, SlotTask
+from draftscope.engine.rpc import RpcProtocol
+from draftscope.engine.rpc_connections import ask_before_load
+from tests.engine_ext.harness import GREEDY, TEXTS, Bench, PromptLike, run, token_prompts
+from tests.models.rpc_server import RpcServerProcess
+
+MODES = (CheckpointMode.AUTO, CheckpointMode.ROLLBACK, CheckpointMode.HOST)
+FAMILIES = ("demo_model", "random_qwen35", "random_qwen3next")
+
+
+def settings(**changes: object) -> ContextSettings:
+    return ContextSettings(**({"n_threads": 1} | changes))  # type: ignore[arg-type]
+
+
+def prompts_for(family: str, n_slots: int) -> list[PromptLike]:
+    return list(TEXTS[:n_slots]) if family == "demo_model" else token_prompts(n_slots)
+
+
+@pytest.fixture
+def servers() -> Iterator[list[RpcServerProcess]]:
+    """Two servers."""
+    both = [RpcServerProcess(), RpcServerProcess()]
+    yield both
+    for server in both:
+        server.close()
+
+
+@pytest.mark.parametrize("n_slots", [1, 4])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_that_a_server_writes_the_tokens_of_the_cpu_in_every_mode(
+    family: str, n_slots: int, rpc_server: RpcServerProcess, request: pytest.FixtureRequest
+) -> None:
+    model, prompts = request.getfixturevalue(family), prompts_for(family, n_slots)
+    on_cpu = run(model, prompts, settings(use_mtp=False))
+    plain = run(model, prompts, settings(use_mtp=False), rpc_servers=(rpc_server.name,))
+    assert plain.tokens == on_cpu.tokens
+    for mode in MODES:
+        drafted = run(model, prompts, settings(checkpoint=mode), rpc_servers=(rpc_server.name,))
+        assert drafted.tokens == plain.tokens, mode
+        assert drafted.report.way_back.granted == (mode if mode is not CheckpointMode.AUTO else "rollback")
+        assert sum(result.draft_n for result in drafted.results) > 0
+        assert drafted.checkpoints.n_fallbacks == 0
+
+
+def test_that_the_report_names_the_devices_of_the_server(demo_model: Path, rpc_server: RpcServerProcess) -> None:
+    done = run(demo_model, TEXTS[:1], settings(), max_tokens=4, rpc_servers=(f"localhost:{rpc_server.port}",))
+    (device,) = done.report.devices
+    assert device.startswith("RPC")
+    assert f"({rpc_server.name})" in device
+    assert run(demo_model, TEXTS[:1], settings(), max_tokens=4).report.devices == ("CPU",)
+
+
+def test_that_a_model_is_spread_over_two_servers_and_the_cpu(demo_model: Path, servers: list[RpcServerProcess]) -> None:
+    names = tuple(server.name for server in servers)
+    on_cpu = run(demo_model, TEXTS, settings(use_mtp=False))
+    for devices in ((), ("CPU",)):
+        spread = run(demo_model, TEXTS, settings(), rpc_servers=names, devices=devices)
+        assert spread.tokens == on_cpu.tokens
+        assert len(spread.report.devices) == 2 + len(devices)
+        assert all(any(name in device for device in spread.report.devices) for name in names)
+
+
+def test_that_counts_of_graph_runs_are_those_of_the_cpu(demo_model: Path, rpc_server: RpcServerProcess) -> None:
+    on_cpu = run(demo_model, TEXTS, settings())
+    on_server = run(demo_model, TEXTS, settings(), rpc_servers=(rpc_server.name,))
+    assert on_server.counts == on_cpu.counts
+
+
+def test_that_a_server_may_be_named_while_no_layer_is_put_on_devices(
+    demo_model: Path, rpc_server: RpcServerProcess
+) -> None:
+    on_cpu = run(demo_model, TEXTS[:1], settings())
+    asked = run(demo_model, TEXTS[:1], settings(), rpc_servers=(rpc_server.name,), n_gpu_layers=0, use_mmap=False)
+    assert asked.tokens == on_cpu.tokens
+
+
+def test_that_the_room_on_this_machine_does_not_matter_to_a_model_on_a_server(
+    demo_model: Path, rpc_server: RpcServerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("draftscope.engine.native.available_bytes", lambda: 1 << 20)
+    bench = Bench()
+    with pytest.raises(EngineError, match="are free"):
+        bench.load(demo_model, settings(), use_mmap=False)
+    with pytest.raises(EngineError, match="are free"):
+        bench.load(demo_model, settings(), use_mmap=False, n_gpu_layers=0, rpc_servers=(rpc_server.name,))
+    bench.load(demo_model, settings(), use_mmap=False, rpc_servers=(rpc_server.name,))
+    bench.backend.unload()
+
+
+def test_that_the_same_server_serves_load_after_load(demo_model: Path, rpc_server: RpcServerProcess) -> None:
+    bench = Bench()
+    for _ in range(3):
+        report = bench.load(demo_model, settings(), rpc_servers=(rpc_server.name, rpc_server.name))
+        assert len(report.devices) == 1
+        bench.backend.configure(settings(n_slots=2))
+    bench.backend.unload()
+
+
+def test_that_a_server_that_is_gone_between_two_loads_is_named_and_can_come_back(
+    demo_model: Path, rpc_server: RpcServerProcess
+) -> None:
+    bench = Bench()
+    bench.load(demo_model, settings(), rpc_servers=(rpc_server.name,))
+    bench.backend.unload()
+    rpc_server.kill()
+    with pytest.raises(EngineError) as caught:
+        bench.load(demo_model, settings(), rpc_servers=(rpc_server.name,))
+    assert caught.value.code is ErrorCode.RPC_FAILED
+    rpc_server.restart()
+    bench.load(demo_model, settings(), rpc_servers=(rpc_server.name,))
+    bench.submit(SlotTask(0, Prompt(), GREEDY, 4), TEXTS[0])
+    assert len(bench.finish()[0].tokens) == 4
+    bench.backend.unload()
+
+
+def test_that_a_server_that_comes_back_with_other_devices_is_refused(
+    demo_model: Path, rpc_server: RpcServerProcess
+) -> None:
+    bench = Bench()
+    bench.load(demo_model, settings(), rpc_servers=(rpc_server.name,))
+    bench.backend.unload()
+    rpc_server.restart(n_devices=2)
+    with pytest.raises(EngineError, match="with other devices") as caught:
+        bench.load(demo_model, settings(), rpc_servers=(rpc_server.name,))
+    assert "Restart the engine" in caught.value.hint
+
+
+def test_that_more_devices_than_llama_has_room_for_are_refused(demo_model: Path) -> None:
+    server = RpcServerProcess(n_devices=16)
+    try:
+        with pytest.raises(EngineError, match="on 16 devices"):
+            Bench().load(demo_model, settings(), rpc_servers=(server.name,))
+    finally:
+        server.close()
+
+
+def test_that_a_server_is_free_again_after_a_refused_load(
+    demo_model: Path, made_models: Path, rpc_server: RpcServerProcess
+) -> None:
+    bench = Bench()
+    for broken in (made_models / "truncated.gguf", made_models / "vocabulary-only.gguf"):
+        with pytest.raises(EngineError):
+            bench.load(broken, settings(), rpc_servers=(rpc_server.name,))
+    with pytest.raises(EngineError, match="no device named"):
+        bench.load(demo_model, settings(), rpc_servers=(rpc_server.name,), devices=("CUDA7",))
+    bench.load(demo_model, settings(), rpc_servers=(rpc_server.name,))
+    bench.backend.unload()
+
+
+def test_that_a_library_without_rpc_says_so() -> None:
+    with pytest.raises(EngineError, match="built without RPC") as caught:
+        ask_before_load(("127.0.0.1:1",), RpcProtocol(0, 0), lambda _fraction, _stage: True)
+    assert caught.value.code is ErrorCode.RPC_FAILED
+    assert ask_before_load((), RpcProtocol(0, 0), lambda _fraction, _stage: True) == []
+
+
+def test_that_the_system_watches_the_connection(demo_model: Path, rpc_server: RpcServerProcess) -> None:
+    bench = Bench()
+    bench.load(demo_model, settings(), rpc_servers=(rpc_server.name,))
+    assert _keep_alive_options(rpc_server.port) == [(1, 10, 5, 3)]
+    bench.backend.unload()
+    assert _keep_alive_options(rpc_server.port) == []
+
+
+def _keep_alive_options(port: int) -> list[tuple[int, ...]]:
+    found = []
+    for descriptor in os.listdir("/proc/self/fd"):  # noqa: PTH208 (an iterator would stay open)
+        try:
+            if stat.S_ISSOCK(os.fstat(int(descriptor)).st_mode):
+                with socket.socket(fileno=os.dup(int(descriptor))) as connection:
+                    if connection.getpeername()[1:2] == (port,):
+                        tcp = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+                        options = [connection.getsockopt(socket.IPPROTO_TCP, option) for option in tcp]
+                        found.append((connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE), *options))
+        except OSError:
+            continue
+    return found
+
+
+def test_that_a_cancel_takes_effect_within_a_step(demo_model: Path, rpc_server: RpcServerProcess) -> None:
+    bench = Bench()
+    bench.load(demo_model, settings(n_slots=4), rpc_servers=(rpc_server.name,))
+    for slot, text in enumerate(TEXTS):
+        bench.submit(SlotTask(slot, Prompt(), GREEDY, 1000, (), True), text)
+    for _ in range(5):
+        bench.backend.step()
+    bench.backend.cancel(())
+    started_s = time.monotonic()
+    assert not bench.backend.step()
+    assert time.monotonic() - started_s < 1.0
+    assert {result.stop for result in bench.backend.take_results()} == {"cancelled"}
+    bench.submit(SlotTask(0, Prompt(), GREEDY, 4), TEXTS[0])
+    assert bench.finish()[0].tokens == run(demo_model, TEXTS[:1], settings(), max_tokens=4).tokens[0]
+    bench.backend.unload()
