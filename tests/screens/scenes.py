@@ -12,6 +12,7 @@ from draftscope.base.theme import THEMES
 from draftscope.engine.events import Kind
 from draftscope.engine.protocol import CheckpointMode, Prompt
 from draftscope.session.state import SessionState
+from tests.models.rpc_server import RpcServerProcess
 from tests.screens.stage import Stage
 
 PANELS = ("output", "acceptance", "timeline", "engine", "log")
@@ -97,6 +98,29 @@ def engine_killed(stage: Stage) -> None:
     stage.shoot_panel("engine", "killed")
 
 
+def server_lost(stage: Stage) -> None:
+    """A model on an RPC server that is killed in the middle of a run, and the dialog that names servers."""
+    server = RpcServerProcess()
+    try:
+        stage.window.settings.set("model/rpc_servers", server.name)
+        stage.shoot_dialog("open-rpc", lambda: stage.window.commands.open_model(demo_model()))
+        stage.window.settings.set("model/rpc_servers", f"{server.name}, nonsense")
+        stage.shoot_dialog("open-rpc-wrong", lambda: stage.window.commands.open_model(demo_model()))
+        stage.window.settings.set("model/rpc_servers", server.name)
+        stage.window.commands.load_file(demo_model())
+        stage.pump(lambda: stage.session.state is SessionState.READY)
+        stage.shoot_panel("engine", "on-rpc-server")
+        stage.window.setup.set_max_tokens(1_000)
+        stage.window.actions_by_id["run"].trigger()
+        stage.pump(lambda: len(stage.session.trace.kind(Kind.ROUND)) > N_ROUNDS_LIVE)
+        server.kill()
+        stage.pump(lambda: stage.session.death is not None)
+        stage.settle()
+        stage.shoot_window("server-lost")
+    finally:
+        server.close()
+
+
 def run_refused(stage: Stage) -> None:
     """A prompt that no slot can hold, after a run: the run is still there to be looked at."""
     stage.run_demo()
@@ -131,6 +155,7 @@ SCENES: tuple[tuple[str, Callable[[Stage], None]], ...] = (
     ("native", without_drafts),
     ("native", eight_slots),
     ("native", engine_killed),
+    ("native", server_lost),
     ("native", run_refused),
     ("fake", refused),
 )
