@@ -37,7 +37,7 @@ from draftscope.engine.protocol import (
     WayBack,
 )
 from draftscope.engine.rpc import RpcProtocol
-from draftscope.engine.rpc_connections import ask_before_load, weights_progress
+from draftscope.engine.rpc_connections import ServerWatch, ask_before_load
 
 LLAMA_CPP_PYTHON = "0.3.36"
 """The version whose libllama the core is written for; staging functions of others differ."""
@@ -170,6 +170,7 @@ class NativeBackend:
         self._file: ModelFile | None = None
         self._load_ms = 0.0
         self._predicted: dict[str, int] = {}
+        self._watch = ServerWatch()
 
     def load(self, model: ModelSettings, context: ContextSettings, progress: Progress) -> ModelReport:
         """See ``Backend.load``. Files and servers that libllama would abort on are refused before it sees them."""
@@ -178,7 +179,25 @@ class NativeBackend:
         self._file = check_loadable(model.path, use_mtp=context.use_mtp and context.n_draft_max > 0)
         if not model.use_mmap and self._runs_on_cpu(model):
             check_fits("The weights of this model", self._file.size_bytes, available_bytes())
+        try:
+            self._load_weights(model, self._file, progress)
+            self._model = model
+            if not progress(1.0, "contexts"):
+                raise EngineError(ErrorCode.CANCELLED, "Loading was cancelled.")
+            report = self._configure(context)
+        except BaseException:
+            self.unload()
+            raise
+        self._load_ms = (time.monotonic() - started) * 1e3
+        return self._report(report)
+
+    def _load_weights(self, model: ModelSettings, file: ModelFile, progress: Progress) -> None:
         endpoints = ask_before_load(model.rpc_servers, RpcProtocol(*_core.rpc_protocol()), progress)
+
+        def tell(fraction: float) -> bool:
+            self._watch.begin(endpoints)  # all are connected by now, and stay so until the model is unloaded
+            return progress(fraction, "weights")
+
         with _with_llamas_words():
             self._engine.load(
                 model.path,
@@ -186,20 +205,9 @@ class NativeBackend:
                 devices=list(model.devices),
                 use_mmap=model.use_mmap,
                 rpc_endpoints=endpoints,
-                mtp_obstacle="" if self._file.mtp.can_draft else self._file.mtp.reason,
-                progress=weights_progress(endpoints, progress),
+                mtp_obstacle="" if file.mtp.can_draft else file.mtp.reason,
+                progress=tell,
             )
-        self._model = model
-        if not progress(1.0, "contexts"):
-            self.unload()
-            raise EngineError(ErrorCode.CANCELLED, "Loading was cancelled.")
-        try:
-            report = self._configure(context)
-        except EngineError:
-            self.unload()
-            raise
-        self._load_ms = (time.monotonic() - started) * 1e3
-        return self._report(report)
 
     def configure(self, context: ContextSettings) -> ModelReport:
         """See ``Backend.configure``."""
@@ -208,6 +216,7 @@ class NativeBackend:
     def unload(self) -> None:
         """See ``Backend.unload``."""
         self._engine.unload()
+        self._watch.end()
         self._model = None
 
     def chat_template(self) -> ChatTemplate | None:

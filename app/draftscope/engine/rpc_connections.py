@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import socket
 import stat
 import sys
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Iterator, Sequence
 
 from draftscope.engine.backend import Progress
 from draftscope.engine.errors import EngineError, ErrorCode
 from draftscope.engine.rpc import RpcProtocol, RpcServer, ask_servers
 
+_log = logging.getLogger(__name__)
+
 _IDLE_S, _INTERVAL_S, _N_PROBES = 10, 5, 3
+_N_RETRANSMITS = 2
+"""Offset in ``struct tcp_info`` of how often the oldest data was sent again in vain; the waits between double."""
+_MOST_RETRANSMITS = 7
+"""Reached 14 s after the cable was cut, in a local network with 0.1 ms to the server."""
 
 _used: dict[str, tuple[tuple[int, int], ...]] = {}
 """Buffer facts of the devices by endpoint. libggml asks for them once in the life of the process."""
@@ -50,38 +58,52 @@ def _check_unchanged(server: RpcServer) -> None:
         )
 
 
-def weights_progress(endpoints: Sequence[str], progress: Progress) -> Callable[[float], bool]:
-    """What libllama tells the progress of a load to; when it first does, it is connected to all servers."""
-    is_watched = not endpoints
+class ServerWatch:
+    """Ends the connection to a server whose machine is gone, which libggml would wait for until the system gives up.
 
-    def tell(fraction: float) -> bool:
-        nonlocal is_watched
-        if not is_watched:
-            is_watched = True
-            keep_alive(endpoints)
-        return progress(fraction, "weights")
-
-    return tell
-
-
-def keep_alive(endpoints: Sequence[str]) -> None:
-    """Let the system notice within half a minute when the machine of a server is gone: libggml waits for ever.
-
-    On Linux: its sockets are found among the descriptors of this process.
+    That takes the system two hours where nothing is on its way, and a quarter of an hour otherwise; here it is half a
+    minute. Once its connection has ended, libggml ends the process: see ``engine/rpc_loss.py``. A server that is alive
+    and takes its time is left alone. On Linux; elsewhere nothing is watched.
     """
-    if sys.platform != "linux":
-        return
+
+    def __init__(self) -> None:
+        self._is_over = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def begin(self, endpoints: Sequence[str]) -> None:
+        """Watch the connections that there are to these servers, until ``end``; does nothing when it does already."""
+        if endpoints and self._thread is None and sys.platform == "linux":
+            self._is_over.clear()
+            self._thread = threading.Thread(target=self._watch, args=(tuple(endpoints),), daemon=True)
+            self._thread.name = "draftscope-rpc-watch"
+            self._thread.start()
+
+    def end(self) -> None:
+        """Watch no more; harmless when nothing is watched."""
+        if self._thread is not None:
+            self._is_over.set()
+            self._thread.join()
+            self._thread = None
+
+    def _watch(self, endpoints: tuple[str, ...]) -> None:
+        for connection in _connections(endpoints):
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _IDLE_S)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _INTERVAL_S)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, _N_PROBES)
+        while not self._is_over.wait(_INTERVAL_S):
+            for connection in _connections(endpoints):
+                # Data on its way puts the probes off. TCP_USER_TIMEOUT would also end a busy server's connection.
+                if connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 8)[_N_RETRANSMITS] >= _MOST_RETRANSMITS:
+                    _log.error("%s:%d does not acknowledge what it is sent.", *connection.getpeername())
+                    connection.shutdown(socket.SHUT_RDWR)
+
+
+def _connections(endpoints: Sequence[str]) -> Iterator[socket.socket]:
+    """The sockets of this process that are connected to one of the endpoints; each is only borrowed."""
     for descriptor in os.listdir("/proc/self/fd"):  # noqa: PTH208 (an iterator would stay open)
         with contextlib.suppress(OSError):  # it was closed meanwhile, or is not connected
             if stat.S_ISSOCK(os.fstat(int(descriptor)).st_mode):
                 with socket.socket(fileno=os.dup(int(descriptor))) as connection:
-                    _watch(connection, endpoints)
-
-
-def _watch(connection: socket.socket, endpoints: Sequence[str]) -> None:
-    if connection.family != socket.AF_INET or "{}:{}".format(*connection.getpeername()) not in endpoints:
-        return
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _IDLE_S)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _INTERVAL_S)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, _N_PROBES)
+                    if connection.family == socket.AF_INET and "{}:{}".format(*connection.getpeername()) in endpoints:
+                        yield connection
