@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from draftscope.engine.errors import EngineError, ErrorCode
@@ -18,7 +19,9 @@ from draftscope.engine.rpc_connections import ask_before_load
 from tests.engine_ext.harness import GREEDY, TEXTS, Bench, PromptLike, run, token_prompts
 from tests.models.rpc_server import RpcServerProcess
 
-MODES = (CheckpointMode.AUTO, CheckpointMode.ROLLBACK, CheckpointMode.HOST)
+MODES = tuple(CheckpointMode)
+SAVING = (CheckpointMode.COW, CheckpointMode.DEVICE, CheckpointMode.HOST)
+TOKENS = [(step * 37) % 190 + 5 for step in range(40)]
 FAMILIES = ("demo_model", "random_qwen35", "random_qwen3next")
 
 
@@ -51,9 +54,54 @@ def test_that_a_server_writes_the_tokens_of_the_cpu_in_every_mode(
     for mode in MODES:
         drafted = run(model, prompts, settings(checkpoint=mode), rpc_servers=(rpc_server.name,))
         assert drafted.tokens == plain.tokens, mode
-        assert drafted.report.way_back.granted == (mode if mode is not CheckpointMode.AUTO else "rollback")
+        assert mode is CheckpointMode.AUTO or drafted.report.way_back.granted == mode
         assert sum(result.draft_n for result in drafted.results) > 0
         assert drafted.checkpoints.n_fallbacks == 0
+
+
+@pytest.mark.parametrize("n_slots", [1, 4])
+@pytest.mark.parametrize("mode", [CheckpointMode.ROLLBACK, *SAVING])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_that_a_restore_on_a_server_gives_the_logits_of_before_bit_for_bit(
+    family: str, mode: CheckpointMode, n_slots: int, rpc_server: RpcServerProcess, request: pytest.FixtureRequest
+) -> None:
+    bench = Bench()
+    model = request.getfixturevalue(family)
+    bench.load(model, settings(n_slots=n_slots, checkpoint=mode), rpc_servers=(rpc_server.name,))
+    for n_saved in (1, 17, 36):
+        for slot in range(n_slots):
+            before, after = bench.backend._engine.logits_after_restore(slot, TOKENS[: n_saved + 4], n_saved)
+            assert np.array_equal(np.array(before), np.array(after)), (n_saved, slot)
+    bench.backend.unload()
+
+
+def test_that_auto_times_every_way_back_on_the_server(demo_model: Path, rpc_server: RpcServerProcess) -> None:
+    done = run(demo_model, TEXTS, settings(), rpc_servers=(rpc_server.name,))
+    assert {way.mechanism for way in done.report.way_back.calibration} == {"rollback", "cow", "device", "host"}
+    by_name = {way.mechanism: way for way in done.report.way_back.calibration}
+    assert all(way.is_available and way.n_timed for way in by_name.values())
+
+
+@pytest.mark.parametrize("mode", SAVING)
+def test_that_what_is_saved_on_a_server_counts_as_device_memory(
+    demo_model: Path, rpc_server: RpcServerProcess, mode: CheckpointMode
+) -> None:
+    bench = Bench()
+    bench.load(demo_model, settings(checkpoint=mode), rpc_servers=(rpc_server.name,))
+    for slot, text in enumerate(TEXTS):
+        bench.submit(SlotTask(slot, Prompt(), GREEDY, 32, (), True), text)
+    bench.finish()
+    use = {row.kind: row for row in bench.backend.memory_use()}
+    for kind in ("weights", "kv", "recurrent", "draft"):
+        assert use[kind].device_bytes > 0, kind
+    for kind in ("kv", "recurrent", "draft"):
+        assert use[kind].host_bytes == 0, kind
+    saved = use["checkpoints"]
+    if mode is CheckpointMode.HOST:
+        assert (saved.host_bytes > 0, saved.device_bytes) == (True, 0)
+    else:  # of a device state, the blob's headers stay in host memory
+        assert saved.device_bytes > 100 * saved.host_bytes
+    bench.backend.unload()
 
 
 def test_that_the_report_names_the_devices_of_the_server(demo_model: Path, rpc_server: RpcServerProcess) -> None:
