@@ -29,7 +29,7 @@ def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_a_run_on_a_server_gives_the_tokens_of_the_cpu(rpc_server: RpcServerProcess) -> None:
     local = json.loads(_run(*GREEDY).stdout)
-    for more in ((), ("--no-mtp",), ("--checkpoint", "host"), ("--in-process",)):
+    for more in ((), ("--no-mtp",), ("--checkpoint", "device"), ("--in-process",)):
         done = _run(*GREEDY, *more, "--rpc", rpc_server.name)
         assert done.returncode == ExitCode.DONE, done.stderr
         output = json.loads(done.stdout)
@@ -45,7 +45,7 @@ def test_a_server_that_is_not_there_fails_the_run_and_is_named() -> None:
     assert "There is no RPC server at 127.0.0.1:1" in done.stderr.splitlines()[0]
 
 
-@pytest.mark.parametrize("mode", ["auto", "host"])
+@pytest.mark.parametrize("mode", ["auto", "device"])
 def test_a_server_lost_in_a_run_is_named_and_the_trace_is_kept(
     rpc_server: RpcServerProcess, tmp_path: Path, mode: str
 ) -> None:

@@ -30,8 +30,6 @@ from draftscope.engine.protocol import (
 from tests.engine.talk import Talk, long_task, task
 from tests.models.rpc_server import RpcServerProcess
 
-MODES = (CheckpointMode.AUTO, CheckpointMode.HOST)
-
 
 @pytest.fixture
 def talk() -> Iterator[Talk]:
@@ -81,7 +79,7 @@ def wait_for_death(talk: Talk, since_s: float) -> EngineDied:
     return talk.of(EngineDied)[-1]
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", list(CheckpointMode))
 def test_that_a_server_killed_in_a_run_is_named_and_the_records_are_kept(
     talk: Talk, demo_model: Path, rpc_server: RpcServerProcess, mode: CheckpointMode
 ) -> None:

@@ -115,16 +115,17 @@ def test_that_the_report_names_the_devices_of_the_server(demo_model: Path, rpc_s
 def test_that_a_model_is_spread_over_two_servers_and_the_cpu(demo_model: Path, servers: list[RpcServerProcess]) -> None:
     names = tuple(server.name for server in servers)
     on_cpu = run(demo_model, TEXTS, settings(use_mtp=False))
-    for devices in ((), ("CPU",)):
-        spread = run(demo_model, TEXTS, settings(), rpc_servers=names, devices=devices)
+    for devices, mode in (((), CheckpointMode.AUTO), *((("CPU",), mode) for mode in MODES)):
+        spread = run(demo_model, TEXTS, settings(checkpoint=mode), rpc_servers=names, devices=devices)
         assert spread.tokens == on_cpu.tokens
         assert len(spread.report.devices) == 2 + len(devices)
         assert all(any(name in device for device in spread.report.devices) for name in names)
 
 
 def test_that_counts_of_graph_runs_are_those_of_the_cpu(demo_model: Path, rpc_server: RpcServerProcess) -> None:
-    on_cpu = run(demo_model, TEXTS, settings())
-    on_server = run(demo_model, TEXTS, settings(), rpc_servers=(rpc_server.name,))
+    rollback = settings(checkpoint=CheckpointMode.ROLLBACK)  # a way that is the same wherever it is measured
+    on_cpu = run(demo_model, TEXTS, rollback)
+    on_server = run(demo_model, TEXTS, rollback, rpc_servers=(rpc_server.name,))
     assert on_server.counts == on_cpu.counts
 
 

@@ -338,7 +338,7 @@ class RunReport:
 
 @dataclass(frozen=True, slots=True)
 class LoadProgress:
-    """How far a load is: fraction in [0, 1] and a word for the stage (``weights``, ``contexts``, ``warm-up``)."""
+    """How far a load is: fraction in [0, 1] and a word for the stage (``servers``, ``weights``, ``contexts``...)."""
 
     command: CommandId
     fraction: float
