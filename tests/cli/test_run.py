@@ -72,6 +72,14 @@ def test_without_mtp_nothing_is_drafted_and_the_reason_is_told(fake_command: Com
     assert told.json["speculation"]["reason"]
 
 
+def test_where_catch_up_and_replays_go_is_passed_on(fake_command: Command) -> None:
+    arguments = ("run", FAKE, "--prompt", "a", "--max-tokens", "4", "--json")
+    context = fake_command(*arguments).json["settings"]["context"]
+    assert (context["catch_up"], context["replay"]) == ("ride", "measured")
+    context = fake_command(*arguments, "--catch-up", "alone", "--replay", "ride").json["settings"]["context"]
+    assert (context["catch_up"], context["replay"]) == ("alone", "ride")
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

@@ -11,18 +11,16 @@ from typing import Any
 from draftscope.cli.failure import ExitCode
 from draftscope.cli.generation import Generation, Outcome
 from draftscope.cli.live_view import make_view
+from draftscope.cli.options import add_engine_options, add_model, add_prompt_options, add_sampling_options, at_least
 from draftscope.cli.plan import Plan, make_plan
-from draftscope.cli.rpc_option import TRUST, add_rpc_option
+from draftscope.cli.rpc_option import TRUST
 from draftscope.cli.run_summary import RunSummary
 from draftscope.cli.run_table import as_text
 from draftscope.cli.terminal import note
 from draftscope.cli.trace_recorder import recording
 from draftscope.engine.client import Client, make_client
-from draftscope.engine.protocol import CatchUp, CheckpointMode
+from draftscope.engine.protocol import CatchUp, CheckpointMode, Replay
 from draftscope.trace.errors import TraceError
-
-_MAX_WHOLE = 2**31 - 1
-"""What libllama's 32-bit numbers hold."""
 
 _EPILOG = f"""\
 A prompts file is JSON Lines: a string, {{"text": "..."}}, {{"messages": [{{"role": "user", "content": "..."}}]}} or
@@ -42,26 +40,20 @@ examples:
 def add_parser(subparsers: Any) -> None:
     """Declare the command's options. Those left out take the model's defaults: of the demo, or of the protocol."""
     parser = subparsers.add_parser("run", help="run prompts through a model, without a window", epilog=_EPILOG)
-    parser.add_argument("model", metavar="MODEL", help="a GGUF file, or 'demo' for the bundled model")
-    _add_prompt_options(parser.add_argument_group("prompts"))
+    add_model(parser)
+    add_prompt_options(parser.add_argument_group("prompts"))
     _add_speculation_options(parser.add_argument_group("slots and speculation"))
-    _add_sampling_options(parser.add_argument_group("generation"))
-    _add_engine_options(parser.add_argument_group("model and engine"))
+    add_sampling_options(parser.add_argument_group("generation"))
+    add_engine_options(parser.add_argument_group("model and engine"))
     output = parser.add_argument_group("output")
     output.add_argument("--trace", metavar="OUT.dscope", type=Path, help="record the run")
     output.add_argument("--verbose", action="store_true", help="print the engine's log on stderr")
     output.add_argument("--json", action="store_true", help="print the result as JSON instead of text and table")
 
 
-def _add_prompt_options(group: Any) -> None:
-    group.add_argument("--prompt", metavar="T", action="append", help="a prompt; may be given several times")
-    group.add_argument("--prompts", metavar="F.jsonl", type=Path, help="prompts from a JSON Lines file")
-    group.add_argument("--chat", action="store_true", help="put each --prompt through the model's chat template")
-
-
 def _add_speculation_options(group: Any) -> None:
-    group.add_argument("--slots", metavar="N", type=_at_least(1), help="default: one a prompt, at most 4; demo: 4")
-    group.add_argument("--draft-max", metavar="K", type=_at_least(0), help="tokens to draft a round (default 3)")
+    group.add_argument("--slots", metavar="N", type=at_least(1), help="default: one a prompt, at most 4; demo: 4")
+    group.add_argument("--draft-max", metavar="K", type=at_least(0), help="tokens to draft a round (default 3)")
     group.add_argument("--no-mtp", action="store_true", help="generate without drafts")
     group.add_argument(
         "--checkpoint",
@@ -78,52 +70,12 @@ def _add_speculation_options(group: Any) -> None:
         default=CatchUp.RIDE.value,
         help="decode catch-up rows with the first draft step, or alone (default ride)",
     )
-
-
-def _add_sampling_options(group: Any) -> None:
-    group.add_argument("--max-tokens", metavar="N", type=_at_least(1), help="tokens to generate a prompt")
-    group.add_argument("--temp", metavar="T", type=_real(0.0), help="temperature; 0 takes the most probable token")
-    group.add_argument("--seed", metavar="S", type=_at_least(0), help="seed of the sampler")
-    group.add_argument("--top-k", metavar="N", type=_at_least(0), help="sample from the N most probable; 0: off")
-    group.add_argument("--top-p", metavar="P", type=_real(0.0, 1.0), help="sample from the top mass P; 1: off")
-    group.add_argument("--min-p", metavar="P", type=_real(0.0, 1.0), help="least share of the best token's p; 0: off")
-    group.add_argument("--repeat-penalty", metavar="X", type=_real(0.0), help="penalty on repeated tokens; 1: off")
-    group.add_argument("--presence-penalty", metavar="X", type=_real(-2.0, 2.0), help="penalty on seen tokens; 0: off")
-    group.add_argument("--stop", metavar="TEXT", action="append", default=[], help="end at this text; may be repeated")
-    group.add_argument("--ignore-eos", action="store_true", help="go on after an end-of-generation token")
-
-
-def _add_engine_options(group: Any) -> None:
-    add = group.add_argument
-    add("--ctx", metavar="N", type=_at_least(1), help="context of a slot in tokens (default 2048)")
-    add("--threads", metavar="N", type=_at_least(0), default=0, help="CPU threads (default: the engine's choice)")
-    add("--device", metavar="D", action="append", default=[], help="as 'doctor' names it; may be repeated")
-    add("--n-gpu-layers", metavar="N", type=_at_least(-1), default=-1, help="layers on devices; -1 (default): all")
-    add("--no-mmap", action="store_true", help="read the file instead of mapping it")
-    add_rpc_option(group, "put the model on a llama.cpp RPC server, before local GPUs; may be repeated")
-    add("--in-process", action="store_true", help="no child process for the engine; a lost RPC server then ends all")
-
-
-def _at_least(low: int) -> Any:
-    def whole(text: str) -> int:
-        value = int(text)
-        if not low <= value <= _MAX_WHOLE:
-            raise argparse.ArgumentTypeError(f"{text} is not a whole number from {low} to {_MAX_WHOLE}")
-        return value
-
-    whole.__name__ = "whole number"
-    return whole
-
-
-def _real(low: float, high: float = 1e6) -> Any:
-    def real(text: str) -> float:
-        value = float(text)
-        if not low <= value <= high:
-            raise argparse.ArgumentTypeError(f"{text} is not between {low:g} and {high:g}")
-        return value
-
-    real.__name__ = "number"
-    return real
+    group.add_argument(
+        "--replay",
+        choices=[way.value for way in Replay],
+        default=Replay.MEASURED.value,
+        help="decode again after a restore with the next verification, alone, or as measured costs say (default)",
+    )
 
 
 def run(options: argparse.Namespace) -> int:

@@ -1,0 +1,170 @@
+"""Options that several commands have: model and engine, prompts, sampling; and the types that check their values."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from draftscope.base.paths import demo_model, resource
+from draftscope.cli.failure import UsageError
+from draftscope.cli.prompts import RunPrompt, read_prompts
+from draftscope.cli.rpc_option import add_rpc_option
+from draftscope.engine.protocol import ChatMessage, ModelSettings, Prompt
+
+DEMO = "demo"
+"""The word that stands for the bundled model."""
+
+_MAX_WHOLE = 2**31 - 1
+"""What libllama's 32-bit numbers hold."""
+
+Item = TypeVar("Item")
+
+
+def add_model(parser: Any) -> None:
+    """MODEL itself."""
+    parser.add_argument("model", metavar="MODEL", help="a GGUF file, or 'demo' for the bundled model")
+
+
+def add_prompt_options(group: Any) -> None:
+    """Where the prompts come from; see ``prompts_of``."""
+    group.add_argument("--prompt", metavar="T", action="append", help="a prompt; may be given several times")
+    group.add_argument("--prompts", metavar="F.jsonl", type=Path, help="prompts from a JSON Lines file")
+    group.add_argument("--chat", action="store_true", help="put each --prompt through the model's chat template")
+
+
+def add_sampling_options(group: Any) -> None:
+    """How is generated, and until when; see ``with_given``. Those left out take what the prompt has."""
+    group.add_argument("--max-tokens", metavar="N", type=at_least(1), help="tokens to generate a prompt")
+    group.add_argument("--temp", metavar="T", type=real(0.0), help="temperature; 0 takes the most probable token")
+    group.add_argument("--seed", metavar="S", type=at_least(0), help="seed of the sampler")
+    group.add_argument("--top-k", metavar="N", type=at_least(0), help="sample from the N most probable; 0: off")
+    group.add_argument("--top-p", metavar="P", type=real(0.0, 1.0), help="sample from the top mass P; 1: off")
+    group.add_argument("--min-p", metavar="P", type=real(0.0, 1.0), help="least share of the best token's p; 0: off")
+    group.add_argument("--repeat-penalty", metavar="X", type=real(0.0), help="penalty on repeated tokens; 1: off")
+    group.add_argument("--presence-penalty", metavar="X", type=real(-2.0, 2.0), help="penalty on seen tokens; 0: off")
+    group.add_argument("--stop", metavar="TEXT", action="append", default=[], help="end at this text; may be repeated")
+    group.add_argument("--ignore-eos", action="store_true", help="go on after an end-of-generation token")
+
+
+def add_engine_options(group: Any) -> None:
+    """Where the model is put and how it is computed; see ``model_settings``."""
+    add = group.add_argument
+    add("--ctx", metavar="N", type=at_least(1), help="context of a slot in tokens (default 2048)")
+    add("--threads", metavar="N", type=at_least(0), default=0, help="CPU threads (default: the engine's choice)")
+    add("--device", metavar="D", action="append", default=[], help="as 'doctor' names it; may be repeated")
+    add("--n-gpu-layers", metavar="N", type=at_least(-1), default=-1, help="layers on devices; -1 (default): all")
+    add("--no-mmap", action="store_true", help="read the file instead of mapping it")
+    add_rpc_option(group, "put the model on a llama.cpp RPC server, before local GPUs; may be repeated")
+    add("--in-process", action="store_true", help="no child process for the engine; a lost RPC server then ends all")
+
+
+def model_settings(options: argparse.Namespace) -> ModelSettings:
+    """What to load, from the model and engine options."""
+    return ModelSettings(
+        path=str(demo_model()) if options.model == DEMO else options.model,
+        n_gpu_layers=options.n_gpu_layers,
+        devices=tuple(options.device),
+        use_mmap=not options.no_mmap,
+        rpc_servers=tuple(options.rpc),
+    )
+
+
+def prompts_of(options: argparse.Namespace) -> list[RunPrompt]:
+    """The prompts that the options give, or the demo's for the demo; empty where there are none.
+
+    Raises:
+        UsageError: options that exclude each other or miss each other.
+        InputError: the prompts file cannot be used.
+    """
+    if options.prompt and options.prompts:
+        raise UsageError("--prompt and --prompts exclude each other.", "Give prompts in one of the two ways.")
+    if options.chat and not options.prompt:
+        raise UsageError("--chat needs --prompt.", 'In a prompts file, write {"messages": [...]} for a chat.')
+    if any(not text for text in options.prompt or ()):
+        raise UsageError("A --prompt is empty.", "Give it at least one character.")
+    if options.prompts:
+        return read_prompts(options.prompts)
+    demo = demo_prompts() if options.model == DEMO else []
+    if options.prompt:
+        like = demo[0] if demo else RunPrompt(Prompt())
+        return [replace(like, prompt=_prompt(text, is_chat=options.chat)) for text in options.prompt]
+    return demo
+
+
+def demo_prompts() -> list[RunPrompt]:
+    """The prompts that come with the bundled model."""
+    return read_prompts(resource("prompts", "demo.jsonl"))
+
+
+def _prompt(text: str, *, is_chat: bool) -> Prompt:
+    return Prompt(messages=(ChatMessage("user", text),)) if is_chat else Prompt(text=text)
+
+
+def with_given(prompt: RunPrompt, options: argparse.Namespace) -> RunPrompt:
+    """The prompt with the options of the command line, which go before those of a prompts file."""
+    given = {
+        "temperature": options.temp,
+        "seed": options.seed,
+        "top_k": options.top_k,
+        "top_p": options.top_p,
+        "min_p": options.min_p,
+        "repeat_penalty": options.repeat_penalty,
+        "presence_penalty": options.presence_penalty,
+    }
+    return replace(
+        prompt,
+        sampling=replace(prompt.sampling, **{name: value for name, value in given.items() if value is not None}),
+        max_tokens=prompt.max_tokens if options.max_tokens is None else options.max_tokens,
+    )
+
+
+def at_least(low: int) -> Callable[[str], int]:
+    """The type of an option that takes whole numbers from ``low`` on."""
+
+    def whole(text: str) -> int:
+        value = int(text)
+        if not low <= value <= _MAX_WHOLE:
+            raise argparse.ArgumentTypeError(f"{text} is not a whole number from {low} to {_MAX_WHOLE}")
+        return value
+
+    whole.__name__ = "whole number"
+    return whole
+
+
+def real(low: float, high: float = 1e6) -> Callable[[str], float]:
+    """The type of an option that takes numbers in a range."""
+
+    def number(text: str) -> float:
+        value = float(text)
+        if not low <= value <= high:
+            raise argparse.ArgumentTypeError(f"{text} is not between {low:g} and {high:g}")
+        return value
+
+    number.__name__ = "number"
+    return number
+
+
+def comma_list(item: Callable[[str], Item]) -> Callable[[str], tuple[Item, ...]]:
+    """The type of an option that takes several values with commas between; each counts once, in their order."""
+
+    def values(text: str) -> tuple[Item, ...]:
+        return tuple(dict.fromkeys(item(part.strip()) for part in text.split(",")))
+
+    values.__name__ = f"list of {getattr(item, '__name__', 'value')}s"
+    return values
+
+
+def one_of(names: type[Item]) -> Callable[[str], Item]:
+    """The type of an option that takes the values of an enum of words."""
+    words = [str(word) for word in names]  # type: ignore[attr-defined]
+
+    def word(text: str) -> Item:
+        if text not in words:
+            raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(words)}")
+        return names(text)  # type: ignore[call-arg]
+
+    word.__name__ = "word"
+    return word
