@@ -36,6 +36,29 @@ def test_bytes_follow_slots_context_and_draft_length(capsys: pytest.CaptureFixtu
     assert large["state_bytes_by_way_back"]["host"] == 2 * 430_080
 
 
+def test_memory_is_told_by_way_back_and_as_it_grows(capsys: pytest.CaptureFixture[str]) -> None:
+    state = 430_080
+    told = _json(capsys, "demo", "--ctx", "500", "--draft-max", "5")["prediction"]
+    ways = {way["way_back"]: way for way in told["by_way_back"]}
+    sizes = {name: (way["slot"]["recurrent_bytes"], way["slot"]["checkpoint_bytes"]) for name, way in ways.items()}
+    assert sizes[None] == (state, 0)
+    assert sizes["rollback"] == (6 * state, 0)
+    assert all(size == (state, state) for name, size in sizes.items() if name in ("cow", "device", "host"))
+    assert ways["host"]["saved_in"] == "host"
+    assert ways[None]["slot"]["draft_kv_bytes"] == 0
+    for way in ways.values():
+        total = way["slot"]["total_bytes"]
+        assert way["all_slots_bytes"] == {"1": total, "2": 2 * total, "4": 4 * total, "8": 8 * total}
+    assert told["state_bytes_by_way_back"] == {name: sum(size) for name, size in sizes.items() if name}
+
+
+def test_what_is_not_predicted_has_no_table(
+    capsys: pytest.CaptureFixture[str], made_model: Callable[[str], Path]
+) -> None:
+    assert run(["info", str(made_model("unknown-architecture"))]) == 0
+    assert "by way back" not in capsys.readouterr().out
+
+
 def test_the_text_names_mtp_layers_ways_back_and_bytes(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["info", "demo"]) == 0
     text = capsys.readouterr().out

@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from draftscope.engine.errors import EngineError, ErrorCode
+from draftscope.engine.events import Mechanism
 from draftscope.engine.gguf import open_gguf
 from draftscope.engine.model_file import check_loadable, inspect_model
 from draftscope.engine.model_memory import cells_per_slot
@@ -199,6 +200,19 @@ def test_rollback_multiplies_the_recurrent_state_only(random_qwen35: Path) -> No
     plain, rolling = memory.slot(1000, 3, 0), memory.slot(1000, 3, 3)
     assert rolling.recurrent_bytes == 4 * plain.recurrent_bytes
     assert (rolling.kv_bytes, rolling.draft_kv_bytes) == (plain.kv_bytes, plain.draft_kv_bytes)
+
+
+def test_ways_back_keep_a_state_for_each_step_or_one_saved_state(random_qwen35: Path) -> None:
+    memory = inspect_model(random_qwen35).memory
+    assert memory is not None
+    one = memory.recurrent_bytes
+    sizes = {way: memory.slot_with(way, 1000, 3) for way in Mechanism}
+    assert sizes[Mechanism.ROLLBACK] == memory.slot(1000, 3, 3)
+    assert sizes[Mechanism.KV_REMOVAL] == sizes[Mechanism.NONE] == memory.slot(1000, 3, 0)
+    for way in (Mechanism.COW, Mechanism.DEVICE, Mechanism.HOST):
+        assert (sizes[way].recurrent_bytes, sizes[way].checkpoint_bytes) == (one, one)
+        assert sizes[way].total_bytes == memory.slot(1000, 3, 0).total_bytes + one
+        assert memory.slot_with(way, 1000, 0).checkpoint_bytes == 0
 
 
 _ASK_LIBLLAMA = """

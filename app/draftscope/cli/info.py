@@ -6,21 +6,17 @@ import argparse
 import json
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
 
 from draftscope.base.paths import demo_model
 from draftscope.base.units import bytes_text
 from draftscope.cli.failure import ExitCode, UsageError
-from draftscope.cli.terminal import table
+from draftscope.cli.info_memory import Asked, memory_as_text, prediction, state_bytes
+from draftscope.cli.options import DEMO
 from draftscope.engine.codec import as_plain
 from draftscope.engine.gguf_values import printable
 from draftscope.engine.model_file import ModelFile, inspect_model
-from draftscope.engine.model_memory import MemoryNeeds, SlotMemory
 from draftscope.engine.protocol import ContextSettings
-
-DEMO = "demo"
-"""The word that stands for the bundled model."""
 
 _DEFAULTS = ContextSettings()
 _MAX_SLOTS = 256
@@ -32,15 +28,6 @@ _EPILOG = """\
 Bytes are predicted as the engine would allocate them: keys and values in F16, recurrent states in F32, room for a draft
 behind the context, rounded up to 256 tokens. Weights and compute buffers come on top.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """The contexts to predict for; ``n_ctx`` in tokens a slot."""
-
-    n_slots: int
-    n_ctx: int
-    n_draft_max: int
 
 
 def add_parser(subparsers: Any) -> None:
@@ -82,7 +69,7 @@ def as_json(model: ModelFile, asked: Asked) -> dict[str, Any]:
     facts["metadata"] = {key: _finite(value) for key, value in model.metadata.items()}
     facts["mtp"] |= {"meaning": model.mtp.meaning, "types": dict(model.mtp.types)}
     facts["can_run"] = model.obstacle is None
-    facts["prediction"] = _prediction(model, asked)
+    facts["prediction"] = prediction(model, asked)
     return facts
 
 
@@ -91,29 +78,12 @@ def _finite(value: int | float | bool | str) -> int | float | bool | str:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _prediction(model: ModelFile, asked: Asked) -> dict[str, Any] | None:
-    if model.memory is None:
-        return None
-    slot = _slot(model, model.memory, asked)
-    return {
-        "n_slots": asked.n_slots,
-        "n_ctx": asked.n_ctx,
-        "n_draft_max": _drafted(model, asked),
-        "n_rs_seq": _steps_back(model, asked),
-        "slot": asdict(slot) | {"total_bytes": slot.total_bytes},
-        "all_slots_bytes": slot.total_bytes * asked.n_slots,
-        "state_bytes_by_way_back": {
-            name: n_bytes for name, n_bytes in _state_bytes(model, model.memory, asked).items() if n_bytes is not None
-        },
-    }
-
-
 def as_text(model: ModelFile, asked: Asked) -> str:
     """The facts for a person."""
     parts = ["\n".join(_headline(model)), "\n".join(_mtp(model))]
     if model.ways_back:
         parts.append(_ways_back(model, asked))
-    parts.append("\n".join(_memory(model, asked)))
+    parts += memory_as_text(model, asked)
     parts.append(_metadata(model))
     return "\n\n".join(parts)
 
@@ -161,7 +131,7 @@ def _mtp(model: ModelFile) -> Iterator[str]:
 
 
 def _ways_back(model: ModelFile, asked: Asked) -> str:
-    bytes_of = _state_bytes(model, model.memory, asked) if model.memory is not None else {}
+    bytes_of = state_bytes(model, asked)
     lines = [("", "", "state a slot", "")]
     for way in model.ways_back:
         n_bytes = bytes_of.get(way.name)
@@ -170,33 +140,6 @@ def _ways_back(model: ModelFile, asked: Asked) -> str:
     widths = [max(len(line[column]) for line in lines) for column in range(3)]
     shown = [f"  {a:{widths[0]}}  {b:{widths[1]}}  {c:>{widths[2]}}  {d}".rstrip() for a, b, c, d in lines]
     return "\n".join(["Ways back after a rejected draft", *shown])
-
-
-def _memory(model: ModelFile, asked: Asked) -> Iterator[str]:
-    yield f"Memory for {asked.n_slots} slots of {asked.n_ctx:,} tokens, draft length {_drafted(model, asked)}"
-    if model.memory is None:
-        yield "  not predicted: " + (
-            "the file has no weights"
-            if model.n_tensors == 0
-            else "this architecture keeps more than keys, values and states"
-        )
-        return
-    slot = _slot(model, model.memory, asked)
-    per_token = f"{model.memory.kv_bytes_per_token:,} bytes a token"
-    draft_per_token = f"{model.memory.draft_kv_bytes_per_token:,} bytes a token"
-    n_states = 1 + _steps_back(model, asked)
-    state = f"{n_states} states of {bytes_text(model.memory.recurrent_bytes)}" if n_states > 1 else ""
-    rows = [
-        ("keys and values", slot.kv_bytes, per_token),
-        ("of the MTP layers", slot.draft_kv_bytes, draft_per_token if slot.draft_kv_bytes else ""),
-        ("recurrent state", slot.recurrent_bytes, state),
-        ("together", slot.total_bytes, ""),
-    ]
-    cells = [(f"  {name}", bytes_text(n), bytes_text(n * asked.n_slots)) for name, n, _ in rows]
-    lines = table(("", "one slot", "all slots"), cells).split("\n")
-    yield lines[0]
-    for line, (_, _, remark) in zip(lines[1:], rows, strict=True):
-        yield f"{line}  {remark}".rstrip()
 
 
 def _metadata(model: ModelFile) -> str:
@@ -216,33 +159,6 @@ def _rows(rows: Sequence[tuple[str, str]]) -> list[str]:
 
 def _types(types: Sequence[tuple[str, int]]) -> str:
     return ", ".join(f"{name} {bytes_text(n_bytes)}" for name, n_bytes in types)
-
-
-def _drafted(model: ModelFile, asked: Asked) -> int:
-    return asked.n_draft_max if model.mtp.can_draft else 0
-
-
-def _steps_back(model: ModelFile, asked: Asked) -> int:
-    can_roll_back = any(way.name == "rollback" and way.is_possible for way in model.ways_back)
-    return _drafted(model, asked) if can_roll_back else 0
-
-
-def _slot(model: ModelFile, memory: MemoryNeeds, asked: Asked) -> SlotMemory:
-    return memory.slot(asked.n_ctx, _drafted(model, asked), _steps_back(model, asked))
-
-
-def _state_bytes(model: ModelFile, memory: MemoryNeeds, asked: Asked) -> dict[str, int | None]:
-    """Bytes of recurrent state and its copies a slot, by way back; None where the way does not apply."""
-    one = memory.recurrent_bytes
-    sizes = {
-        "kv removal": 0,
-        "rollback": one * (1 + _drafted(model, asked)),
-        "cow": 2 * one,
-        "device": 2 * one,
-        "host": 2 * one,
-    }
-    possible = {way.name for way in model.ways_back if way.is_possible}
-    return {name: size if name in possible else None for name, size in sizes.items()}
 
 
 def _within(option: str, value: int, low: int, high: int) -> int:

@@ -7,9 +7,10 @@ Compute buffers and the model's weights are not counted.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from draftscope.engine import architectures
+from draftscope.engine.events import Mechanism
 from draftscope.engine.hyperparameters import Hyperparameters
 
 CELL_PADDING = 256
@@ -48,20 +49,35 @@ class MemoryNeeds:
             recurrent_bytes=self.recurrent_bytes * (1 + n_rs_seq),
         )
 
+    def slot_with(self, way_back: Mechanism, n_ctx: int, n_draft_max: int) -> SlotMemory:
+        """What one slot takes with this way back; ``n_draft_max`` 0 where nothing is drafted.
+
+        Rollback keeps a state for each step of a draft beside the live one. The ways that save keep one saved state:
+        ``COW`` and ``DEVICE`` where the live one is, ``HOST`` in the computer's memory.
+        """
+        is_stepping = way_back is Mechanism.ROLLBACK
+        slot = self.slot(n_ctx, n_draft_max, n_draft_max if is_stepping else 0)
+        is_saving = way_back in (Mechanism.COW, Mechanism.DEVICE, Mechanism.HOST) and n_draft_max > 0
+        return replace(slot, checkpoint_bytes=self.recurrent_bytes if is_saving else 0)
+
 
 @dataclass(frozen=True, slots=True)
 class SlotMemory:
-    """Bytes of one slot in the target and the draft context; ``n_cells`` are token places after rounding up."""
+    """Bytes of one slot in the target and the draft context; ``n_cells`` are token places after rounding up.
+
+    ``recurrent_bytes``: the live state and its steps back. ``checkpoint_bytes``: the saved state.
+    """
 
     n_cells: int
     kv_bytes: int
     draft_kv_bytes: int
     recurrent_bytes: int
+    checkpoint_bytes: int = 0
 
     @property
     def total_bytes(self) -> int:
         """All of it."""
-        return self.kv_bytes + self.draft_kv_bytes + self.recurrent_bytes
+        return self.kv_bytes + self.draft_kv_bytes + self.recurrent_bytes + self.checkpoint_bytes
 
 
 def cells_per_slot(n_ctx: int, n_draft_max: int) -> int:
