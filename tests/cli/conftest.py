@@ -49,5 +49,6 @@ def fake_command(command: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
     def make_fake(backend: str, *, in_process: bool) -> Any:
         return make_client("fake:0", in_process=True)
 
-    monkeypatch.setattr("draftscope.cli.run.make_client", make_fake)
+    for name in ("run", "bench"):
+        monkeypatch.setattr(f"draftscope.cli.{name}.make_client", make_fake)
     return command

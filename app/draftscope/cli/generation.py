@@ -20,6 +20,7 @@ from draftscope.engine.protocol import (
     Cancelled,
     Closing,
     CommandId,
+    Configure,
     ContextSettings,
     Done,
     EngineDied,
@@ -94,17 +95,28 @@ class Generation:
         Raises:
             EngineError: refused, cancelled or died; the engine's last warnings and errors are its notes.
         """
-        command = Load(self._client.next_id(), model, context)
-        with self._interruptible():
+        closing = self._carry_out(Load(self._client.next_id(), model, context))
+        if isinstance(closing, Cancelled):
+            raise EngineError(ErrorCode.CANCELLED, f"Loading {model.path} was cancelled.")
+        return self._report_of(closing)
+
+    def configure(self, context: ContextSettings) -> ModelReport:
+        """Make new contexts for the loaded model and wait; this cannot be cancelled.
+
+        Raises:
+            EngineError: refused or died. After a refusal there are no contexts, and others can be asked for.
+        """
+        return self._report_of(self._carry_out(Configure(self._client.next_id(), context)))
+
+    def _carry_out(self, command: Load | Configure) -> Closing:
+        with self.interruptible():
             self._client.send(command)
-            closing = self._wait_for({command.id})[command.id]
-        match closing:
-            case Loaded(report=report):
-                return report
-            case Cancelled():
-                raise EngineError(ErrorCode.CANCELLED, f"Loading {model.path} was cancelled.")
-            case _:
-                raise self._refusal(closing)
+            return self._wait_for({command.id})[command.id]
+
+    def _report_of(self, closing: Closing) -> ModelReport:
+        if isinstance(closing, Loaded):
+            return closing.report
+        raise self._refusal(closing)
 
     def run(self, first: Sequence[tuple[int, SlotTask]], waiting: Sequence[tuple[int, SlotTask]] = ()) -> Outcome:
         """Run the (prompt index, task) pairs: ``first`` together, ``waiting`` each in the slot that is free first.
@@ -116,13 +128,13 @@ class Generation:
         """
         outcome = Outcome()
         self._waiting = deque(waiting)
-        with self._interruptible():
+        with self.interruptible():
             for group in [[pair] for pair in first] if waiting else [list(first)]:
                 self._submit(group)
             while self._open:
                 for command, closing in self._wait_for(set(self._open)).items():
                     self._take(self._open.pop(command), closing, outcome)
-        outcome.is_interrupted = self._n_interrupts > 0
+        outcome.is_interrupted = self.is_interrupted
         return outcome
 
     def _submit(self, group: Sequence[tuple[int, SlotTask]]) -> None:
@@ -192,8 +204,14 @@ class Generation:
         if self._n_interrupts > 1:
             raise KeyboardInterrupt
 
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether there was a Ctrl-C."""
+        return self._n_interrupts > 0
+
     @contextlib.contextmanager
-    def _interruptible(self) -> Iterator[None]:
+    def interruptible(self) -> Iterator[None]:
+        """Let a first Ctrl-C cancel what is or will be at work instead of raising; may be nested."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from draftscope.cli.generation import Outcome
 from draftscope.cli.plan import Plan
@@ -72,8 +73,8 @@ class RunSummary:
             "n_rs_seq_granted": way.n_rs_seq_granted,
             "n_saves": self._count("n_saves", Kind.SAVE),
             "n_restores": self._count("n_restores", Kind.RESTORE),
-            "save_us": _duration_us(self._store, Kind.SAVE),
-            "restore_us": _duration_us(self._store, Kind.RESTORE),
+            "save_us": duration_figures(self._store.kind(Kind.SAVE)["duration_ns"] / 1e3),
+            "restore_us": duration_figures(self._store.kind(Kind.RESTORE)["duration_ns"] / 1e3),
             "bytes_per_slot": way.bytes_per_slot,
         }
 
@@ -117,8 +118,8 @@ class RunSummary:
             "n_rounds": total.n_rounds,
             "draft_n": total.draft_n,
             "draft_n_accepted": total.n_accepted,
-            "acceptance": _number(total.rate),
-            "mean_accepted_length": _number(total.mean_accepted_length),
+            "acceptance": number(total.rate),
+            "mean_accepted_length": number(total.mean_accepted_length),
             "wall_ms": wall_ms,
             "tokens_per_second": n_tokens / wall_ms * 1e3 if wall_ms else None,
             "n_fallbacks": len(self._fallbacks()),
@@ -159,13 +160,13 @@ def _slot(prompt: int, result: SlotResult) -> dict[str, Any]:
         "draft_n_accepted": result.draft_n_accepted,
         "accepted_per_position": list(result.accepted_at),
         "drafted_per_position": list(result.drafted_at),
-        "acceptance": _number(acceptance.rate),
-        "acceptance_per_position": [_number(rate) for rate in acceptance.per_position],
-        "mean_accepted_length": _number(acceptance.mean_accepted_length),
-        "tokens_per_second": _number(acceptance.tokens_per_second),
-        "ttft_ms": _number(result.ttft_ms),
-        "prompt_ms": _number(result.prompt_ms),
-        "generate_ms": _number(result.generate_ms),
+        "acceptance": number(acceptance.rate),
+        "acceptance_per_position": [number(rate) for rate in acceptance.per_position],
+        "mean_accepted_length": number(acceptance.mean_accepted_length),
+        "tokens_per_second": number(acceptance.tokens_per_second),
+        "ttft_ms": number(result.ttft_ms),
+        "prompt_ms": number(result.prompt_ms),
+        "generate_ms": number(result.generate_ms),
         "stop": result.stop,
         "error": result.error,
     }
@@ -205,8 +206,8 @@ def _rides(store: TraceStore) -> int:
     return len(np.unique(carried["round"]))
 
 
-def _duration_us(store: TraceStore, kind: Kind) -> dict[str, float] | None:
-    durations_us = store.kind(kind)["duration_ns"] / 1e3
+def duration_figures(durations_us: NDArray[np.float64]) -> dict[str, float] | None:
+    """How many events, the median and the 99th percentile of their durations; None when there were none."""
     if not len(durations_us):
         return None
     return {
@@ -216,5 +217,6 @@ def _duration_us(store: TraceStore, kind: Kind) -> dict[str, float] | None:
     }
 
 
-def _number(value: float) -> float | None:
+def number(value: float) -> float | None:
+    """A figure for JSON, which has no NaN: null where there is none."""
     return float(value) if math.isfinite(value) else None

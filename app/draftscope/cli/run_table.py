@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from draftscope.base.units import duration, figure, percent, rate
-from draftscope.cli.terminal import table
+from draftscope.base.units import duration, rate
+from draftscope.cli.terminal import figure_or_dash, percent_or_dash, table
 
 
 def as_text(summary: dict[str, Any]) -> str:
@@ -18,10 +18,10 @@ def as_text(summary: dict[str, Any]) -> str:
             str(slot["slot"]),
             str(slot["prompt"] + 1),
             str(slot["n_tokens"]),
-            _percent(slot["acceptance"]),
-            _figure(slot["mean_accepted_length"]),
-            " ".join(_percent(share).replace(" ", "") for share in slot["acceptance_per_position"]) or "-",
-            _figure(slot["tokens_per_second"]),
+            percent_or_dash(slot["acceptance"]),
+            figure_or_dash(slot["mean_accepted_length"]),
+            " ".join(percent_or_dash(share).replace(" ", "") for share in slot["acceptance_per_position"]) or "-",
+            figure_or_dash(slot["tokens_per_second"]),
             "-" if slot["ttft_ms"] is None else duration(slot["ttft_ms"] * 1e6),
         )
         for slot in summary["slots"]
@@ -32,7 +32,7 @@ def as_text(summary: dict[str, Any]) -> str:
 def _lines(summary: dict[str, Any]) -> Iterator[str]:
     speculation, decodes, checkpoints = summary["speculation"], summary["decodes"], summary["checkpoints"]
     if decodes["rounds"]:
-        target, draft = _figure(decodes["target_per_round"]), _figure(decodes["draft_per_round"])
+        target, draft = figure_or_dash(decodes["target_per_round"]), figure_or_dash(decodes["draft_per_round"])
         yield (
             f"rounds      {decodes['rounds']}; decodes a round: {target} of the target, {draft} of the MTP context; "
             f"replays of their own: {decodes['replay']}"
@@ -59,11 +59,3 @@ def _time(durations: dict[str, Any] | None) -> str:
     if not durations:
         return ""
     return f" (median {duration(durations['median'] * 1e3)}, p99 {duration(durations['p99'] * 1e3)})"
-
-
-def _percent(share: float | None) -> str:
-    return "-" if share is None else percent(share)
-
-
-def _figure(value: float | None) -> str:
-    return "-" if value is None else figure(value)

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TextIO
 
+from draftscope.base.units import figure, percent
+
 _MIN_INTERVAL_S = 0.1
 
 
@@ -48,13 +50,23 @@ class ProgressLine:
             self._is_drawn = False
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns as wide as they need, the first to the left, the rest to the right; no trailing blanks."""
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], n_left: int = 1) -> str:
+    """Columns as wide as they need, the first ``n_left`` to the left, the rest to the right; no trailing blanks."""
     lines = [tuple(header), *(tuple(row) for row in rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
-    sides = ["<", *[">"] * (len(header) - 1)]
+    sides = ["<" if column < n_left else ">" for column in range(len(header))]
     template = "  ".join(f"{{:{side}{width}}}" for side, width in zip(sides, widths, strict=True))
     return "\n".join(template.format(*line).rstrip() for line in lines)
+
+
+def figure_or_dash(value: float | None) -> str:
+    """A figure of a summary, which may have none."""
+    return "-" if value is None else figure(value)
+
+
+def percent_or_dash(share: float | None) -> str:
+    """A share of a summary, which may have none."""
+    return "-" if share is None else percent(share)
 
 
 def note(text: str) -> None:
