@@ -283,7 +283,6 @@ def test_without_measured_memory_the_prediction_of_info_is_told(bench: Scripted)
         (("--replay", "never"), "none of measured, ride, alone"),
         (("--slots", "1,0"), "whole number from 1"),
         (("--draft-max", "0"), "whole number from 1"),
-        (("--rpc", "127.0.0.1:50052"), "not built in this version"),
         (("--prompt", "a", "--prompts", "f.jsonl"), "exclude each other"),
     ],
 )
