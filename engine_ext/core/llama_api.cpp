@@ -1,5 +1,7 @@
 #include "llama_api.h"
 
+#include <sstream>
+
 namespace draftscope {
 
 std::vector<std::string> missing_symbols() {
@@ -12,6 +14,17 @@ std::vector<std::string> missing_symbols() {
     need(&llama_set_embeddings_nextn != nullptr, "llama_set_embeddings_nextn");
     need(&llama_get_embeddings_nextn_ith != nullptr, "llama_get_embeddings_nextn_ith");
     return missing;
+}
+
+std::vector<std::string> patches() {
+    std::vector<std::string> names;
+    if (&draftscope_patches != nullptr) {
+        std::istringstream lines(draftscope_patches());
+        for (std::string name; std::getline(lines, name);) {
+            names.push_back(name);
+        }
+    }
+    return names;
 }
 
 bool grants_rollback(const std::string & architecture) {

@@ -26,12 +26,16 @@ DRAFTSCOPE_WEAK ggml_backend_dev_t llama_model_get_device(const llama_model * mo
 DRAFTSCOPE_WEAK llama_memory_breakdown llama_get_memory_breakdown(const llama_context * ctx);
 DRAFTSCOPE_WEAK llm_arch llm_arch_from_string(const std::string & name);
 DRAFTSCOPE_WEAK bool llm_arch_supports_rs_rollback(const llm_arch & arch);
+extern "C" DRAFTSCOPE_WEAK const char * draftscope_patches(void);    // only where our patches are
 #undef DRAFTSCOPE_WEAK
 
 namespace draftscope {
 
 // Names of the staging functions without which nothing can be drafted, as far as this libllama lacks them.
 std::vector<std::string> missing_symbols();
+
+// Names of our patches that this libllama carries, in their order; empty for one that we did not build.
+std::vector<std::string> patches();
 
 // Whether this libllama grants native rollback to an architecture; false when it cannot be asked.
 bool grants_rollback(const std::string & architecture);

@@ -18,6 +18,7 @@ FACTS = {
     "library": "/lib/libllama.so",
     "version": "1",
     "is_patched": True,
+    "patches": ["0001-one", "0002-another"],
     "missing_symbols": [],
     "rpc_protocol": [7, 0],
     "devices": [{"name": "CPU", "description": "a processor", "total_bytes": 2**31, "free_bytes": 2**31}],
@@ -38,6 +39,7 @@ def test_all_is_well_where_nothing_is_missing(command: Command) -> None:
     assert told.exit_code == ExitCode.DONE
     assert "CPU" in told.out
     assert "1.00 GiB free of 2.00 GiB" in told.out
+    assert "patches: 0001-one, 0002-another." in told.out
     assert told.out.endswith("All is well.\n")
 
 

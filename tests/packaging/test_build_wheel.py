@@ -123,11 +123,16 @@ def test_a_patch_that_does_not_fit_is_named(patches: Path, cache: Path, tmp_path
         build_wheel.unpack(sdist, tmp_path / "source", True)
 
 
-def test_that_our_patch_adds_qwen3next_to_the_architectures_that_step_back(cache: Path, tmp_path: Path) -> None:
+def test_that_our_patch_adds_qwen3next_to_the_architectures_that_step_back(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    series = [patch for patch in build_wheel.patch_files(True) if patch.stem == "0001-native-rollback-for-qwen3next"]
+    monkeypatch.setattr(build_wheel, "patch_files", lambda _patched: series)
     lines = [f"// {number}" for number in range(1, 1200)]
     lines[1125] = "        case LLM_ARCH_QWEN35:"
     path = "vendor/llama.cpp/src/llama-arch.cpp"
-    source = build_wheel.unpack(make_sdist(cache, {path: "\n".join(lines) + "\n"}), tmp_path / "source", True)
+    files = dict.fromkeys((path, "vendor/llama.cpp/src/llama.cpp"), "\n".join(lines) + "\n")
+    source = build_wheel.unpack(make_sdist(cache, files), tmp_path / "source", True)
     assert (source / path).read_text().splitlines()[1125:1128] == [
         lines[1125],
         "        case LLM_ARCH_QWEN3NEXT:",

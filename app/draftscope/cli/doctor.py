@@ -93,7 +93,8 @@ def examine_engine() -> tuple[dict[str, Any] | None, list[Finding]]:
     else:
         findings.append(Finding("drafting", True, True, "libllama has every function that drafting needs."))
     if facts["is_patched"]:
-        findings.append(Finding("patches", True, False, "libllama carries Draftscope's patches."))
+        text = f"libllama carries Draftscope's patches: {', '.join(facts['patches']) or '0001, of an older series'}."
+        findings.append(Finding("patches", True, False, text))
     else:
         text = "libllama is unpatched: it works, with fewer ways back."
         findings.append(Finding("patches", False, False, text, "'make' in a checkout builds the patched one."))

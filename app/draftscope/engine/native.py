@@ -130,7 +130,7 @@ class DeviceFacts:
 
 @dataclass(frozen=True, slots=True)
 class EngineFacts:
-    """What is installed: which libllama, whether it carries our patches, what it lacks, and its devices.
+    """What is installed: which libllama, which of our patches it carries, what it lacks, and its devices.
 
     ``rpc_protocol``: major and minor version; (0, 0) without an RPC backend.
     """
@@ -138,6 +138,7 @@ class EngineFacts:
     library: str
     version: str
     is_patched: bool
+    patches: tuple[str, ...]
     missing_symbols: tuple[str, ...]
     rpc_protocol: tuple[int, ...]
     devices: tuple[DeviceFacts, ...]
@@ -150,6 +151,7 @@ def engine_facts() -> EngineFacts:
         library=_core.library_path(),
         version=_core.library_version(),
         is_patched=_core.grants_rollback("qwen3next"),
+        patches=tuple(_core.patches()),
         missing_symbols=tuple(_core.missing_symbols()),
         rpc_protocol=tuple(_core.rpc_protocol()),
         devices=tuple(DeviceFacts(*device) for device in _core.devices()),
