@@ -2,9 +2,75 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
 from draftscope.engine.native import engine_facts
 from engine_ext.llama.build_wheel import patch_files
+from tests.models.families import make_hybrid
+
+ROOT = Path(__file__).parents[2]
+
+REFUSED_RESTORES = (
+    "restore_of_nothing_saved",
+    "restore_with_bad_magic",
+    "restore_of_other_size",
+    "restore_with_bytes_too_many",
+    "restore_of_another_kind",
+    "restore_of_an_older_state",
+)
+KEPT_STATE = {"saved": 0, "taken": True, "is_right": True}
+
+
+def ask(probe: str, model: Path, *, stock: bool = False) -> dict[str, object] | list[dict[str, object]]:
+    """The answer of the patched library, or of the stock one; {"aborted": ...} when the process ended."""
+    environment = dict(os.environ)
+    if stock:
+        if not (site := environment.get("DRAFTSCOPE_STOCK_SITE")):
+            pytest.fail("DRAFTSCOPE_STOCK_SITE is not set: run the tests through 'make test', which builds it.")
+        environment["PYTHONPATH"] = site
+    command = [sys.executable, "-m", "tests.engine_ext.patch_probes", probe, str(model)]
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+    if done.returncode < 0:
+        return {"aborted": -done.returncode}
+    assert done.returncode == 0, done.stderr
+    answer: dict[str, object] | list[dict[str, object]] = json.loads(done.stdout.splitlines()[-1])
+    return answer
+
+
+@pytest.fixture(scope="module")
+def model_of_large_states(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """qwen35 with 8 MiB of recurrent state a sequence, more than the heap has lying about."""
+    return make_hybrid("qwen35", states=(1, 64, 128)).write(tmp_path_factory.mktemp("models") / "large-states.gguf")
 
 
 def test_that_the_library_names_its_patches() -> None:
     assert engine_facts().patches == tuple(patch.stem for patch in patch_files(True))
+
+
+@pytest.mark.parametrize("probe", REFUSED_RESTORES)
+def test_that_patch_2_refuses_a_device_state_and_leaves_the_sequence_as_it_was(probe: str, random_qwen35: Path) -> None:
+    position = 8 if probe == "restore_of_nothing_saved" else 11
+    refused = {"taken": False, "position": position, "is_unchanged": True}
+    assert ask(probe, random_qwen35) == refused
+    assert ask(probe, random_qwen35, stock=True) != refused
+
+
+def test_that_patch_2_keeps_the_older_device_state_when_a_save_has_too_little_room(random_qwen35: Path) -> None:
+    assert ask("save_into_too_little_room", random_qwen35) == KEPT_STATE
+    assert ask("save_into_too_little_room", random_qwen35, stock=True) != KEPT_STATE
+
+
+def test_that_patch_2_refuses_a_save_that_the_device_has_no_memory_for(model_of_large_states: Path) -> None:
+    assert ask("save_without_memory_for_it", model_of_large_states) == KEPT_STATE
+    assert "aborted" in ask("save_without_memory_for_it", model_of_large_states, stock=True)
+
+
+def test_that_patch_2_refuses_to_save_several_ranges_of_cells(random_qwen35: Path) -> None:
+    assert ask("device_state_of_several_ranges", random_qwen35) == {"saved": 0, "is_unchanged": True}
+    assert "aborted" in ask("device_state_of_several_ranges", random_qwen35, stock=True)

@@ -53,10 +53,15 @@ def _sizes(width: int, n_layer: int, n_nextn: int, n_rot: int) -> dict[str, Any]
     return sizes | ({"nextn_predict_layers": n_nextn} if n_nextn else {})
 
 
-def make_hybrid(architecture: str, *, n_nextn: int = 1) -> MadeModel:
-    """qwen35 (dense) or qwen3next (experts): 4 layers, every second one attention, and MTP blocks."""
+def make_hybrid(architecture: str, *, n_nextn: int = 1, states: tuple[int, int, int] = (1, 2, 32)) -> MadeModel:
+    """qwen35 (dense) or qwen3next (experts): 4 layers, every second one attention, and MTP blocks.
+
+    ``states``: key heads, value heads and width of a head of the recurrent layers; a layer's state has
+    value heads * width * width numbers.
+    """
     has_experts = architecture == "qwen3next"
-    n_layer, n_key, n_value, size = 4, 1, 2, 32
+    n_layer = 4
+    n_key, n_value, size = states
     m = make_model(architecture)
     m.kv = _sizes(WIDTH, n_layer, n_nextn, 16) | {
         "full_attention_interval": 2,

@@ -1,0 +1,144 @@
+"""Questions to libllama whose answers our patches change; each is asked in a process of its own, since it may abort.
+
+    python -m tests.engine_ext.patch_probes PROBE MODEL
+
+prints the answer as JSON on the last line. The library is the one that this process's ``llama_cpp`` brings.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.engine_ext.bare_llama import ON_DEVICE, PARTIAL, Context, load, rows_of
+
+_FLAGS = PARTIAL | ON_DEVICE
+_PROMPT = 9
+
+
+def _open(path: Path, **settings: int | bool) -> Context:
+    model = load(path)
+    assert model is not None
+    return Context(model, **settings)  # type: ignore[arg-type]
+
+
+def _after(context: Context, seq: int, position: int) -> bytes:
+    """The logits of one more token; tells one state from another, to the last bit."""
+    context.decode(rows_of(seq, 1, position))
+    return context.logits().tobytes()
+
+
+def _prompted(path: Path, **settings: int | bool) -> Context:
+    context = _open(path, **settings)
+    context.decode(rows_of(0, _PROMPT))
+    return context
+
+
+def _refused_restore(path: Path, spoil: Callable[[Context, bytes], tuple[bytes, int]]) -> dict[str, object]:
+    """Save, decode 3 tokens, and restore what ``spoil`` makes of the state: is it refused, and is nothing changed?"""
+    expected = _open(path)
+    expected.decode(rows_of(0, _PROMPT))
+    expected.decode(rows_of(0, 3, _PROMPT))
+    context = _prompted(path)
+    state, flags = spoil(context, context.save(0, _FLAGS))
+    context.decode(rows_of(0, 3, _PROMPT))
+    taken = context.restore(0, state, flags)
+    position = context.last_position(0)
+    same = _after(context, 0, _PROMPT + 3) == _after(expected, 0, _PROMPT + 3)
+    return {"taken": taken, "position": position, "is_unchanged": same}
+
+
+def restore_of_nothing_saved(path: Path) -> dict[str, object]:
+    """A state that another context saved: this one's device holds none."""
+    other = _prompted(path).save(0, _FLAGS)
+    context = _prompted(path)
+    taken = context.restore(0, other, _FLAGS)
+    same = _after(context, 0, _PROMPT) == _after(_prompted(path), 0, _PROMPT)
+    return {"taken": taken, "position": context.last_position(0) - 1, "is_unchanged": same}
+
+
+def restore_with_bad_magic(path: Path) -> dict[str, object]:
+    """The first byte is another."""
+    return _refused_restore(path, lambda _, state: (bytes([state[0] ^ 1]) + state[1:], _FLAGS))
+
+
+def restore_of_other_size(path: Path) -> dict[str, object]:
+    """Bytes are missing at the end."""
+    return _refused_restore(path, lambda _, state: (state[:-4], _FLAGS))
+
+
+def restore_with_bytes_too_many(path: Path) -> dict[str, object]:
+    """There are bytes after the end."""
+    return _refused_restore(path, lambda _, state: (state + b"\0\0\0\0", _FLAGS))
+
+
+def restore_of_another_kind(path: Path) -> dict[str, object]:
+    """Saved in part, restored as if it were whole."""
+    return _refused_restore(path, lambda _, state: (state, ON_DEVICE))
+
+
+def restore_of_an_older_state(path: Path) -> dict[str, object]:
+    """A newer one, of another position, has taken its place on the device."""
+
+    def outdate(context: Context, state: bytes) -> tuple[bytes, int]:
+        context.decode(rows_of(0, 1, _PROMPT))
+        context.save(0, _FLAGS)
+        context.clear()
+        context.decode(rows_of(0, _PROMPT))
+        return state, _FLAGS
+
+    return _refused_restore(path, outdate)
+
+
+def save_into_too_little_room(path: Path) -> dict[str, object]:
+    """It is refused, and the state that was saved before stays good."""
+    context = _prompted(path)
+    state = context.save(0, _FLAGS)
+    context.decode(rows_of(0, 3, _PROMPT))
+    return {"saved": len(context.save(0, _FLAGS, room=len(state) - 4)), **_back_to(context, path, state)}
+
+
+def save_without_memory_for_it(path: Path) -> dict[str, object]:
+    """The first allocation is granted; then the process may not grow, and a second sequence wants its own."""
+    context = _open(path, n_seq=2)
+    context.decode(rows_of(0, _PROMPT))
+    context.decode(rows_of(1, _PROMPT))
+    state = context.save(0, _FLAGS)
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 20), limits[1]))
+    saved = len(context.save(1, _FLAGS))
+    resource.setrlimit(resource.RLIMIT_AS, limits)
+    context.decode(rows_of(0, 3, _PROMPT))
+    return {"saved": saved, **_back_to(context, path, state, n_seq=2)}
+
+
+def _back_to(context: Context, path: Path, state: bytes, **settings: int) -> dict[str, object]:
+    """Whether a state of the prompt can still be restored, and gives the logits that a fresh context gives."""
+    taken = context.restore(0, state, _FLAGS)
+    context.remove_from(0, _PROMPT)  # the attention's part
+    return {"taken": taken, "is_right": _after(context, 0, _PROMPT) == _after(_prompted(path, **settings), 0, _PROMPT)}
+
+
+def device_state_of_several_ranges(path: Path) -> dict[str, object]:
+    """All sequences at once lie in two ranges of cells when one between them is free."""
+    context = _open(path, n_seq=3)
+    for seq in range(3):
+        context.decode(rows_of(seq, _PROMPT))
+    context.remove_from(1, 0)
+    saved = len(context.save(-1, _FLAGS))
+    fresh = _open(path, n_seq=3)
+    fresh.decode(rows_of(0, _PROMPT))
+    return {"saved": saved, "is_unchanged": _after(context, 0, _PROMPT) == _after(fresh, 0, _PROMPT)}
+
+
+def main() -> None:
+    """Ask one question."""
+    print(json.dumps(globals()[sys.argv[1]](Path(sys.argv[2]))))
+
+
+if __name__ == "__main__":
+    main()
