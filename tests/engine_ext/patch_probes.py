@@ -13,7 +13,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.engine_ext.bare_llama import ON_DEVICE, PARTIAL, Context, load, rows_of
+import numpy as np
+
+from tests.engine_ext.bare_llama import ON_DEVICE, PARTIAL, Context, Row, load, rows_of
 
 _FLAGS = PARTIAL | ON_DEVICE
 _PROMPT = 9
@@ -133,6 +135,23 @@ def device_state_of_several_ranges(path: Path) -> dict[str, object]:
     fresh = _open(path, n_seq=3)
     fresh.decode(rows_of(0, _PROMPT))
     return {"saved": saved, "is_unchanged": _after(context, 0, _PROMPT) == _after(fresh, 0, _PROMPT)}
+
+
+def rows_of_masked_outputs(path: Path) -> dict[str, object]:
+    """Two rows of an MTP context, the second an output: its hidden row, whether the first is an output or not."""
+    model = load(path)
+    assert model is not None
+    target = Context(model)
+    draft = Context(model, target=target)
+    draft.keep_hidden_rows(masked=True)
+    hidden = np.sin(0.7 * np.arange(draft.n_embd, dtype=np.float32))
+    found = []
+    for first_is_output in (True, False):
+        draft.clear()
+        draft.decode([Row(0, 5, 0, first_is_output, hidden), Row(0, 9, 1, True, hidden)])
+        found.append(draft.hidden(1))
+    difference = float(np.abs(found[0] - found[1]).max() / np.abs(found[0]).max())
+    return {"is_right": difference < 1e-3, "difference": difference}
 
 
 def main() -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from draftscope.engine.native import engine_facts
+from draftscope.engine.protocol import ContextSettings
 from engine_ext.llama.build_wheel import patch_files
+from tests.engine_ext.harness import open_bench
 from tests.models.families import make_hybrid
 
 ROOT = Path(__file__).parents[2]
@@ -74,3 +78,22 @@ def test_that_patch_2_refuses_a_save_that_the_device_has_no_memory_for(model_of_
 def test_that_patch_2_refuses_to_save_several_ranges_of_cells(random_qwen35: Path) -> None:
     assert ask("device_state_of_several_ranges", random_qwen35) == {"saved": 0, "is_unchanged": True}
     assert "aborted" in ask("device_state_of_several_ranges", random_qwen35, stock=True)
+
+
+@pytest.mark.parametrize("name", ["qwen35", "glm4moe", "qwen3next", "step35"])
+def test_that_patch_3_returns_the_hidden_rows_of_the_outputs(name: str, made_model: Callable[[str], Path]) -> None:
+    answer = ask("rows_of_masked_outputs", made_model(name))
+    assert isinstance(answer, dict)
+    assert answer["is_right"], answer
+    stock = ask("rows_of_masked_outputs", made_model(name), stock=True)
+    assert isinstance(stock, dict)
+    assert stock["is_right"] == (name in {"qwen3next", "step35"})
+
+
+@pytest.mark.parametrize("name", ["qwen35", "qwen3next"])
+def test_that_with_patch_3_the_driver_asks_for_the_rows_of_outputs_alone(
+    name: str, made_model: Callable[[str], Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.DEBUG, "draftscope.llama"), open_bench(made_model(name), ContextSettings(n_threads=1)):
+        asked = [line.split()[-1] for line in caplog.messages if "set_embeddings_nextn" in line]
+    assert asked[-1] == "1"  # targets come before and keep all rows (0); unpatched, the draft of qwen35 ends with 0
