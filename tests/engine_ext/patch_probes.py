@@ -154,6 +154,31 @@ def rows_of_masked_outputs(path: Path) -> dict[str, object]:
     return {"is_right": difference < 1e-3, "difference": difference}
 
 
+def rollbacks(path: Path) -> list[dict[str, object]]:
+    """Decode n tokens after the prompt, for n = 1 to 5, and drop the newest k of them: is it granted, is it right?"""
+    context = _open(path, n_rs_seq=3)
+    answers: list[dict[str, object]] = []
+    for n in range(1, 6):
+        for k in range(1, n + 1):
+            context.clear()
+            context.decode(rows_of(0, _PROMPT))
+            context.decode(rows_of(0, n, _PROMPT))
+            granted = context.remove_from(0, _PROMPT + n - k)
+            position = context.last_position(0)
+            found = _after(context, 0, position + 1)
+            context.clear()
+            context.decode(rows_of(0, _PROMPT))
+            for i in range(position + 1 - _PROMPT):
+                context.decode(rows_of(0, 1, _PROMPT + i))
+            difference = np.abs(
+                np.frombuffer(found, np.float32) - np.frombuffer(_after(context, 0, position + 1), np.float32)
+            )
+            answers.append(
+                {"n": n, "k": k, "granted": granted, "position": position, "difference": float(difference.max())}
+            )
+    return answers
+
+
 def main() -> None:
     """Ask one question."""
     print(json.dumps(globals()[sys.argv[1]](Path(sys.argv[2]))))

@@ -97,3 +97,18 @@ def test_that_with_patch_3_the_driver_asks_for_the_rows_of_outputs_alone(
     with caplog.at_level(logging.DEBUG, "draftscope.llama"), open_bench(made_model(name), ContextSettings(n_threads=1)):
         asked = [line.split()[-1] for line in caplog.messages if "set_embeddings_nextn" in line]
     assert asked[-1] == "1"  # targets come before and keep all rows (0); unpatched, the draft of qwen35 ends with 0
+
+
+def test_that_patch_4_grants_only_rollbacks_within_the_last_decode(random_qwen35: Path) -> None:
+    answers = ask("rollbacks", random_qwen35)
+    assert isinstance(answers, list)
+    assert {(a["n"], a["k"]) for a in answers if a["granted"]} == {
+        (n, k) for n in range(1, 6) for k in range(1, min(n, 4))
+    }
+    # To the last bit, granted or not; a refused one leaves the position as it was.
+    assert {a["difference"] for a in answers} == {0.0}
+    assert all(a["position"] == 8 + a["n"] - (a["k"] if a["granted"] else 0) for a in answers)  # type: ignore[operator]
+    stock = ask("rollbacks", random_qwen35, stock=True)
+    assert isinstance(stock, list)
+    wrong = {(a["n"], a["k"]) for a in stock if a["granted"] and a["difference"] != 0.0}
+    assert wrong == {(1, 1), (2, 2), (3, 3)}
