@@ -154,6 +154,29 @@ def rows_of_masked_outputs(path: Path) -> dict[str, object]:
     return {"is_right": difference < 1e-3, "difference": difference}
 
 
+def mtp_context(path: Path) -> dict[str, object]:
+    """Whether the model loads with its MTP layers, and whether an MTP context is made."""
+    model = load(path)
+    if model is None:
+        return {"loads": False, "is_made": False}
+    try:
+        Context(model, target=Context(model))
+    except RuntimeError:
+        return {"loads": True, "is_made": False}
+    return {"loads": True, "is_made": True}
+
+
+def mtp_context_of_layers_not_loaded(path: Path) -> dict[str, object]:
+    """The file has MTP layers, but the model was loaded without them."""
+    model = load(path, load_mtp=False)
+    assert model is not None
+    try:
+        Context(model, target=Context(model))
+    except RuntimeError:
+        return {"is_made": False}
+    return {"is_made": True}
+
+
 def rollbacks(path: Path) -> list[dict[str, object]]:
     """Decode n tokens after the prompt, for n = 1 to 5, and drop the newest k of them: is it granted, is it right?"""
     context = _open(path, n_rs_seq=3)

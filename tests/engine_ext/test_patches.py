@@ -112,3 +112,19 @@ def test_that_patch_4_grants_only_rollbacks_within_the_last_decode(random_qwen35
     assert isinstance(stock, list)
     wrong = {(a["n"], a["k"]) for a in stock if a["granted"] and a["difference"] != 0.0}
     assert wrong == {(1, 1), (2, 2), (3, 3)}
+
+
+@pytest.mark.parametrize("name", ["two-mtp-layers", "chained-mtp-without-tensors"])
+def test_that_patch_5_refuses_an_mtp_context_that_cannot_be_built(name: str, made_model: Callable[[str], Path]) -> None:
+    assert ask("mtp_context", made_model(name)) == {"loads": True, "is_made": False}
+    assert "aborted" in ask("mtp_context", made_model(name), stock=True)
+
+
+def test_that_patch_5_refuses_an_mtp_context_of_layers_that_were_not_loaded(random_qwen35: Path) -> None:
+    assert ask("mtp_context_of_layers_not_loaded", random_qwen35) == {"is_made": False}
+    assert "aborted" in ask("mtp_context_of_layers_not_loaded", random_qwen35, stock=True)
+
+
+@pytest.mark.parametrize("name", ["qwen35", "qwen3next", "glm4moe", "step35"])
+def test_that_patch_5_refuses_no_mtp_context_that_can_be_built(name: str, made_model: Callable[[str], Path]) -> None:
+    assert ask("mtp_context", made_model(name)) == {"loads": True, "is_made": True}
