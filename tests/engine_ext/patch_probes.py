@@ -202,6 +202,59 @@ def rollbacks(path: Path) -> list[dict[str, object]]:
     return answers
 
 
+def rollbacks_after_states_have_moved(path: Path) -> dict[str, object]:
+    """Slots 0, 2 and 3 decode 4 tokens at once, in two pieces (0; 2 and 3), and go back 2: is the next decode right?
+
+    In ``moved`` the prompts came in another order, so the second piece moves the state of slot 0; in ``still`` they
+    came in the order of their numbers, and nothing moves.
+    """
+    found = {}
+    for name, order in {"still": (0, 2, 3), "moved": (2, 0, 3)}.items():
+        context = _open(path, n_seq=4, n_rs_seq=3)
+        for seq in order:
+            context.decode(rows_of(seq, _PROMPT))
+        context.decode([row for seq in (0, 2, 3) for row in rows_of(seq, 4, _PROMPT)])
+        granted = [context.remove_from(seq, _PROMPT + 2) for seq in (0, 2, 3)]
+        context.decode([row for seq in (0, 2, 3) for row in rows_of(seq, 1, _PROMPT + 2)])
+        found[name] = (granted, [context.logits(i).tobytes() for i in range(3)])
+    return {
+        "granted": found["moved"][0],
+        "are_equal": [a == b for a, b in zip(found["still"][1], found["moved"][1], strict=True)],
+    }
+
+
+def random_rollbacks(path: Path) -> dict[str, object]:
+    """Five slots decode and go back as a die falls, many at once and in any order; each against a context of its own.
+
+    ``difference``: the largest of all logits after a decode, from those of the same tokens decoded alone.
+    """
+    die = np.random.default_rng(3)
+    model = load(path)
+    assert model is not None
+    context, alone = Context(model, n_seq=5, n_rs_seq=3), Context(model)
+    tokens: list[list[int]] = [[] for _ in range(5)]
+    difference, n_granted = 0.0, 0
+    for _ in range(40):
+        rows: list[Row] = []
+        last = {}
+        for seq in (int(seq) for seq in die.permutation(5)[: die.integers(1, 6)]):
+            for token in die.integers(5, 195, die.integers(1, 6)).tolist():
+                rows.append(Row(seq, token, len(tokens[seq])))
+                tokens[seq].append(token)
+            last[seq] = len(rows) - 1
+        context.decode(rows)
+        for seq, index in last.items():
+            alone.clear()
+            alone.decode([Row(0, token, position) for position, token in enumerate(tokens[seq])])
+            difference = max(difference, float(np.abs(context.logits(index) - alone.logits()).max()))
+        for seq in range(5):
+            n_back = int(die.integers(0, 4))
+            if 0 < n_back < len(tokens[seq]) and context.remove_from(seq, len(tokens[seq]) - n_back):
+                del tokens[seq][-n_back:]
+                n_granted += 1
+    return {"difference": difference, "n_granted": n_granted}
+
+
 def main() -> None:
     """Ask one question."""
     print(json.dumps(globals()[sys.argv[1]](Path(sys.argv[2]))))

@@ -128,3 +128,27 @@ def test_that_patch_5_refuses_an_mtp_context_of_layers_that_were_not_loaded(rand
 @pytest.mark.parametrize("name", ["qwen35", "qwen3next", "glm4moe", "step35"])
 def test_that_patch_5_refuses_no_mtp_context_that_can_be_built(name: str, made_model: Callable[[str], Path]) -> None:
     assert ask("mtp_context", made_model(name)) == {"loads": True, "is_made": True}
+
+
+@pytest.mark.parametrize("name", ["qwen35", "qwen3next"])
+def test_that_patch_6_moves_the_snapshots_of_a_slot_with_its_state(
+    name: str, made_model: Callable[[str], Path]
+) -> None:
+    answer = ask("rollbacks_after_states_have_moved", made_model(name))
+    assert answer == {"granted": [True] * 3, "are_equal": [True] * 3}
+
+
+def test_that_without_patch_6_a_slot_that_was_moved_goes_back_to_the_state_of_another(random_qwen35: Path) -> None:
+    answer = ask("rollbacks_after_states_have_moved", random_qwen35, stock=True)
+    assert answer == {"granted": [True] * 3, "are_equal": [False, True, True]}
+
+
+def test_that_slots_that_decode_and_go_back_at_random_never_see_a_wrong_state(random_qwen35: Path) -> None:
+    answer = ask("random_rollbacks", random_qwen35)
+    assert isinstance(answer, dict)
+    # Batches of other shapes round differently, up to 0.006 here; a wrong state is off by 0.2 or more.
+    assert answer["difference"] < 0.02  # type: ignore[operator]
+    assert answer["n_granted"] > 20  # type: ignore[operator]
+    stock = ask("random_rollbacks", random_qwen35, stock=True)
+    assert isinstance(stock, dict)
+    assert stock["difference"] > 0.2  # type: ignore[operator]
