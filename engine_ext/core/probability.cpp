@@ -25,10 +25,14 @@ float max_of(const float * logits, int32_t n_vocab) {
 
 }  // namespace
 
+int32_t most_probable_token(const float * logits, int32_t n_vocab) {
+    const float max = max_of(logits, n_vocab);
+    return std::min(static_cast<int32_t>(std::find(logits, logits + n_vocab, max) - logits), n_vocab - 1);
+}
+
 Candidate most_probable(const float * logits, int32_t n_vocab) {
-    const float max   = max_of(logits, n_vocab);
-    const auto  token = static_cast<int32_t>(std::find(logits, logits + n_vocab, max) - logits);
-    return {std::min(token, n_vocab - 1), 1.0f / sum_of_exp(logits, n_vocab, max)};
+    const int32_t token = most_probable_token(logits, n_vocab);
+    return {token, 1.0f / sum_of_exp(logits, n_vocab, logits[token])};
 }
 
 float probability_of(const float * logits, int32_t n_vocab, int32_t token) {

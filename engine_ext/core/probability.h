@@ -11,7 +11,8 @@ struct Candidate {
     float   probability;    // softmax over all logits, temperature 1
 };
 
-// The most probable token (the first of equals). n_vocab floats, borrowed; finite.
+// The most probable token (the first of equals), and its probability. n_vocab floats, borrowed; finite.
+int32_t   most_probable_token(const float * logits, int32_t n_vocab);
 Candidate most_probable(const float * logits, int32_t n_vocab);
 
 float probability_of(const float * logits, int32_t n_vocab, int32_t token);

@@ -1,5 +1,7 @@
 #include "sampling.h"
 
+#include "probability.h"
+
 #include <algorithm>
 #include <limits>
 
@@ -12,31 +14,34 @@ namespace {
 constexpr float coldest = 1e-10f;
 
 // Tokens that must not come: those the model file suppresses, and the end-of-generation tokens when they are ignored.
-std::vector<llama_logit_bias> banned_tokens(const Model & model, bool ignore_eos) {
-    constexpr float               never = -std::numeric_limits<float>::infinity();
-    std::vector<llama_logit_bias> banned;
-    int32_t                       n_suppressed = 0;
-    const llama_token *           suppressed   = llama_vocab_get_suppress_tokens(model.vocab(), &n_suppressed);
-    for (int32_t i = 0; i < n_suppressed; i++) {
-        banned.push_back({suppressed[i], never});
-    }
+std::vector<int32_t> banned_tokens(const Model & model, bool ignore_eos) {
+    int32_t              n_suppressed = 0;
+    const llama_token *  suppressed   = llama_vocab_get_suppress_tokens(model.vocab(), &n_suppressed);
+    std::vector<int32_t> banned(suppressed, suppressed + n_suppressed);
     for (int32_t token = 0; ignore_eos && token < model.n_vocab(); token++) {
         if (llama_vocab_is_eog(model.vocab(), token)) {
-            banned.push_back({token, never});
+            banned.push_back(token);
         }
     }
+    std::sort(banned.begin(), banned.end());
     return banned;
 }
 
 }  // namespace
 
 Sampler::Sampler(const Model & model, const SamplingSettings & settings, bool ignore_eos)
-    : chain(llama_sampler_chain_init({/*.no_perf =*/true})) {
+    : chain(llama_sampler_chain_init({/*.no_perf =*/true})), n_vocab(model.n_vocab()), banned(banned_tokens(model, ignore_eos)) {
     const auto add = [this](llama_sampler * sampler) { llama_sampler_chain_add(chain.get(), sampler); };
-    if (const auto banned = banned_tokens(model, ignore_eos); !banned.empty()) {
-        add(llama_sampler_init_logit_bias(model.n_vocab(), static_cast<int32_t>(banned.size()), banned.data()));
+    if (!banned.empty()) {
+        std::vector<llama_logit_bias> biases;
+        for (const int32_t token : banned) {
+            biases.push_back({token, -std::numeric_limits<float>::infinity()});
+        }
+        add(llama_sampler_init_logit_bias(n_vocab, static_cast<int32_t>(biases.size()), biases.data()));
     }
-    if (settings.repeat_last_n != 0 && (settings.repeat_penalty != 1.0f || settings.presence_penalty != 0.0f)) {
+    const bool penalizes = settings.repeat_last_n != 0 && (settings.repeat_penalty != 1.0f || settings.presence_penalty != 0.0f);
+    is_greedy            = !penalizes && settings.temperature < coldest;
+    if (penalizes) {
         add(llama_sampler_init_penalties(model.n_vocab(), settings.repeat_last_n, settings.repeat_penalty, 0.0f, settings.presence_penalty));
     }
     if (settings.temperature < coldest) {
@@ -54,6 +59,17 @@ Sampler::Sampler(const Model & model, const SamplingSettings & settings, bool ig
     }
     add(llama_sampler_init_temp(settings.temperature));
     add(llama_sampler_init_dist(settings.seed));
+}
+
+// Most greedy choices need no list of all candidates, which libllama's chain would make and search.
+int32_t Sampler::sample(llama_context * ctx, int32_t index) {
+    if (is_greedy) {
+        const int32_t token = most_probable_token(llama_get_logits_ith(ctx, index), n_vocab);
+        if (!std::binary_search(banned.begin(), banned.end(), token)) {
+            return token;
+        }
+    }
+    return llama_sampler_sample(chain.get(), ctx, index);
 }
 
 bool StopScanner::append(std::string & text, const std::string & piece) const {

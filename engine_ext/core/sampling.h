@@ -19,10 +19,13 @@ public:
     void accept(int32_t token) { llama_sampler_accept(chain.get(), token); }
 
     // Choose from the logits of an output of the last decode, and accept the choice.
-    int32_t sample(llama_context * ctx, int32_t index) { return llama_sampler_sample(chain.get(), ctx, index); }
+    int32_t sample(llama_context * ctx, int32_t index);
 
 private:
-    SamplerPtr chain;
+    SamplerPtr           chain;
+    bool                 is_greedy = false;    // nothing but bans stands before the most probable token
+    int32_t              n_vocab   = 0;
+    std::vector<int32_t> banned;               // sorted
 };
 
 // Finds stop strings in text that grows.
