@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,19 +30,49 @@ _EXPERTS = {"expert_count": 4, "expert_used_count": 2, "expert_feed_forward_leng
 _NOISE = {"qwen35": 0.45, "qwen3next": 0.45, "glm4moe": 0.35, "step35": 0.5, "gemma4": 0.5, "llama": 0.4}
 
 
+@dataclass(frozen=True, slots=True)
+class HybridShape:
+    """Sizes of a hybrid model: of ``n_layer`` layers every ``interval``-th is attention, the others are delta nets.
+
+    ``heads``: query heads, key-value heads, width of a head; ``delta_heads``: key heads, value heads, width of a head.
+    ``sections``: how many of the rotated pairs belong to each position of M-RoPE. ``noise`` None: that of the family.
+    """
+
+    width: int = WIDTH
+    n_layer: int = 4
+    interval: int = 2
+    heads: tuple[int, int, int] = HEADS
+    delta_heads: tuple[int, int, int] = (1, 2, 32)
+    inner: int = _INNER
+    expert_inner: int = 32
+    n_rot: int = 16
+    # Pair i of the 8 rotated ones belongs to section i % 3, so these cover all.
+    sections: tuple[int, int, int, int] = (3, 3, 2, 0)
+    noise: float | None = None
+    nextn_noise: float | None = None
+
+
 def make_model(architecture: str, *, seed: int = 1, noise: float | None = None) -> MadeModel:
     """An empty model with the noise that suits its family."""
     family = architecture.removesuffix("-assistant")
     return MadeModel(architecture, make_tokenizer(), seed=seed, noise=_NOISE[family] if noise is None else noise)
 
 
-def _sizes(width: int, n_layer: int, n_nextn: int, n_rot: int) -> dict[str, Any]:
-    n_head, n_kv, size = HEADS
+def _sizes(
+    width: int,
+    n_layer: int,
+    n_nextn: int,
+    n_rot: int,
+    *,
+    heads: tuple[int, int, int] = HEADS,
+    inner: int = _INNER,
+) -> dict[str, Any]:
+    n_head, n_kv, size = heads
     sizes: dict[str, Any] = {
         "context_length": 1024,
         "embedding_length": width,
         "block_count": n_layer + n_nextn,
-        "feed_forward_length": _INNER,
+        "feed_forward_length": inner,
         "attention.head_count": n_head,
         "attention.head_count_kv": n_kv,
         "attention.key_length": size,
@@ -53,45 +84,45 @@ def _sizes(width: int, n_layer: int, n_nextn: int, n_rot: int) -> dict[str, Any]
     return sizes | ({"nextn_predict_layers": n_nextn} if n_nextn else {})
 
 
-def make_hybrid(architecture: str, *, n_nextn: int = 1, states: tuple[int, int, int] = (1, 2, 32)) -> MadeModel:
-    """qwen35 (dense) or qwen3next (experts): 4 layers, every second one attention, and MTP blocks.
-
-    ``states``: key heads, value heads and width of a head of the recurrent layers; a layer's state has
-    value heads * width * width numbers.
-    """
+def make_hybrid(architecture: str, shape: HybridShape = HybridShape(), *, n_nextn: int = 1) -> MadeModel:
+    """qwen35 (dense) or qwen3next (experts), and MTP blocks."""
     has_experts = architecture == "qwen3next"
-    n_layer = 4
-    n_key, n_value, size = states
-    m = make_model(architecture)
-    m.kv = _sizes(WIDTH, n_layer, n_nextn, 16) | {
-        "full_attention_interval": 2,
+    n_layer, width = shape.n_layer, shape.width
+    m = make_model(architecture, noise=shape.noise)
+    m.kv = _hybrid_sizes(shape, n_nextn, has_experts=has_experts)
+    m.add_vocabulary(width)
+    for layer in range(n_layer + n_nextn):
+        p = f"blk.{layer}."
+        if layer == n_layer and shape.nextn_noise is not None:
+            m.noise = shape.nextn_noise
+        m.add_norms(p, width, "attn_norm", "post_attention_norm")
+        if layer < n_layer and (layer + 1) % shape.interval:
+            m.add_delta_net(p, width, shape.delta_heads, gain=_GAIN, joint_gates=has_experts)
+        else:
+            m.add_attention(p, width, shape.heads, is_gated=True, gain=_GAIN)
+        if has_experts:
+            m.add_experts(p, width, gain=_GAIN, inner=shape.expert_inner, has_shared_gate=True)
+        else:
+            m.add_ffn(p, width, shape.inner, gain=_GAIN)
+        if layer >= n_layer:
+            m.add_nextn(p, width)
+    return m
+
+
+def _hybrid_sizes(shape: HybridShape, n_nextn: int, *, has_experts: bool) -> dict[str, Any]:
+    n_key, n_value, size = shape.delta_heads
+    sizes = _sizes(shape.width, shape.n_layer, n_nextn, shape.n_rot, heads=shape.heads, inner=shape.inner) | {
+        "full_attention_interval": shape.interval,
         "ssm.conv_kernel": 4,
         "ssm.state_size": size,
         "ssm.group_count": n_key,
         "ssm.time_step_rank": n_value,
         "ssm.inner_size": n_value * size,
     }
-    # M-RoPE: pair i of the 8 rotated ones belongs to section i % 3, so these cover all.
-    m.kv |= (
-        _EXPERTS | {"expert_shared_feed_forward_length": 32}
-        if has_experts
-        else {"rope.dimension_sections": [3, 3, 2, 0]}
-    )
-    m.add_vocabulary(WIDTH)
-    for layer in range(n_layer + n_nextn):
-        p = f"blk.{layer}."
-        m.add_norms(p, WIDTH, "attn_norm", "post_attention_norm")
-        if layer < n_layer and (layer + 1) % 2:
-            m.add_delta_net(p, WIDTH, (n_key, n_value, size), gain=_GAIN, joint_gates=has_experts)
-        else:
-            m.add_attention(p, WIDTH, HEADS, is_gated=True, gain=_GAIN)
-        if has_experts:
-            m.add_experts(p, WIDTH, gain=_GAIN, has_shared_gate=True)
-        else:
-            m.add_ffn(p, WIDTH, _INNER, gain=_GAIN)
-        if layer >= n_layer:
-            m.add_nextn(p, WIDTH)
-    return m
+    if not has_experts:
+        return sizes | {"rope.dimension_sections": list(shape.sections)}
+    experts = _EXPERTS | {"expert_feed_forward_length": shape.expert_inner}
+    return sizes | experts | {"expert_shared_feed_forward_length": shape.expert_inner}
 
 
 def make_glm4moe() -> MadeModel:

@@ -18,7 +18,12 @@ from tests.models.tiny_tokenizer import TinyTokenizer
 
 Array = NDArray[np.float32]
 
-_STAYS_F32 = ("conv1d", "ffn_gate_inp", "ssm_")
+_STAYS_F32_ALWAYS = ("conv1d", "ffn_gate_inp", "ssm_a", "ssm_b")  # narrow ones, and one that llama.cpp wants so
+_STAYS_F32 = (*_STAYS_F32_ALWAYS, "ssm_")
+_FILE_TYPES = {
+    gguf.GGMLQuantizationType.F16: gguf.LlamaFileType.MOSTLY_F16,
+    gguf.GGMLQuantizationType.Q8_0: gguf.LlamaFileType.MOSTLY_Q8_0,
+}
 
 
 class MadeModel:
@@ -105,14 +110,21 @@ class MadeModel:
         self.tensors[f"{prefix}ffn_down{suffix}.weight"] = down
 
     def add_experts(
-        self, prefix: str, width: int, *, gain: float, has_bias: bool = False, has_shared_gate: bool = False
+        self,
+        prefix: str,
+        width: int,
+        *,
+        gain: float,
+        inner: int = 32,
+        has_bias: bool = False,
+        has_shared_gate: bool = False,
     ) -> None:
-        """Add 4 experts and a shared one, each 32 wide, and their router."""
+        """Add 4 experts and a shared one, each ``inner`` wide, and their router."""
         self.tensors[prefix + "ffn_gate_inp.weight"] = self.random(4, width)
         if has_bias:
             self.tensors[prefix + "exp_probs_b.bias"] = self.ones(4, 0.0)
-        self.add_ffn(prefix, width, 32, suffix="_exps", gain=gain, n_expert=4)
-        self.add_ffn(prefix, width, 32, suffix="_shexp", gain=gain)
+        self.add_ffn(prefix, width, inner, suffix="_exps", gain=gain, n_expert=4)
+        self.add_ffn(prefix, width, inner, suffix="_shexp", gain=gain)
         if has_shared_gate:
             self.tensors[prefix + "ffn_gate_inp_shexp.weight"] = self.random(1, width)[0]
 
@@ -123,23 +135,31 @@ class MadeModel:
         self.tensors[prefix + "nextn.eh_proj.weight"] = np.concatenate([through, hidden], 1)
         self.add_norms(prefix, width, "nextn.enorm", "nextn.hnorm", "nextn.shared_head_norm")
 
-    def write(self, path: Path, *, endianess: gguf.GGUFEndian = gguf.GGUFEndian.LITTLE) -> Path:
-        """Write the file, matrices in F16, and return its path."""
+    def write(
+        self,
+        path: Path,
+        *,
+        endianess: gguf.GGUFEndian = gguf.GGUFEndian.LITTLE,
+        kind: gguf.GGMLQuantizationType = gguf.GGMLQuantizationType.F16,
+    ) -> Path:
+        """Write the file, matrices in F16 or Q8_0, and return its path."""
         writer = gguf.GGUFWriter(path, self.architecture, endianess=endianess)
         writer.add_type("model")
         writer.add_name(path.stem)
         writer.add_license("CC0-1.0")
-        writer.add_file_type(gguf.LlamaFileType.MOSTLY_F16)
+        writer.add_file_type(_FILE_TYPES[kind])
         for key, value in self.kv.items():
             _add_value(writer, f"{self.architecture}.{key}", value)
         if self.tokenizer is None:
             writer.add_tokenizer_model("none")
         else:
             self.tokenizer.write(writer)
+        kept = _STAYS_F32 if kind is gguf.GGMLQuantizationType.F16 else _STAYS_F32_ALWAYS
         for name, tensor in self.tensors.items():
-            is_small = tensor.ndim == 1 or any(part in name for part in _STAYS_F32)
-            kind = np.float32 if is_small else np.float16
-            writer.add_tensor(name, np.ascontiguousarray(tensor, dtype=kind))
+            if tensor.ndim == 1 or any(part in name for part in kept):
+                writer.add_tensor(name, np.ascontiguousarray(tensor, dtype=np.float32))
+            else:
+                writer.add_tensor(name, gguf.quants.quantize(np.ascontiguousarray(tensor), kind), raw_dtype=kind)
         writer.write_header_to_file()
         writer.write_kv_data_to_file()
         writer.write_tensors_to_file()

@@ -1,0 +1,1 @@
+"""Other engines, built from the sources that ours is built from, to be measured against."""
