@@ -189,5 +189,14 @@ def test_that_the_table_has_both_engines_and_dashes_for_what_is_not_told(report:
     assert "rollback" in heading and "same tokens in 1 of 1" in heading
     assert server.split() == ["llama-server", "50.0", "50.0", "52.4", "52.4", "0.500", "5", "-", "-"]
     assert ours.split() == ["draftscope", "100.0", "100.0", "100.0", "100.0", "0.500", "5", "1.25", "3.00"]
-    assert ratios == "ours / theirs: best 2.000, median 2.000"
-    assert as_json(result)["ratio"] == {"best": 2.0, "median": 2.0}
+    assert ratios == "ours / theirs: best 2.000, median 2.000, pairs 2.000"
+    assert as_json(result)["ratio"] == {"best": 2.0, "median": 2.0, "pairs": 2.0}
+
+
+def test_that_pairs_outlive_a_machine_that_slows_down(report: ModelReport) -> None:
+    theirs = [sample(generate_ms=ms) for ms in (100.0, 200.0, 400.0, 400.0)]
+    ours = [sample(generate_ms=ms) for ms in (80.0, 160.0, 320.0, 3200.0)]
+    ratios = Comparison(1, report, theirs, ours).ratios()
+    assert ratios["pairs"] == pytest.approx(1.25)
+    assert ratios["best"] == pytest.approx(1.25)
+    assert ratios["median"] == pytest.approx(1.25, rel=0.05)
