@@ -28,7 +28,8 @@ def test_that_drafts_are_accepted_and_rejected_and_the_tokens_are_those_without(
         settings = ContextSettings(n_ctx=256, use_mtp=use_mtp, checkpoint=checkpoint, n_threads=1)
         return run(path, TEXTS[:2], settings, max_tokens=32)
 
-    stepped, saved, plain = generate(), generate(checkpoint=CheckpointMode.HOST), generate(use_mtp=False)
+    stepped, saved = generate(checkpoint=CheckpointMode.ROLLBACK), generate(checkpoint=CheckpointMode.HOST)
+    plain = generate(use_mtp=False)
     assert (stepped.report.way_back.granted, saved.report.way_back.granted) == ("rollback", "host")
     assert stepped.tokens == saved.tokens == plain.tokens
     accepted = sum(result.draft_n_accepted for result in stepped.results)
