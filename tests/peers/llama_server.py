@@ -3,7 +3,8 @@
     python -m tests.peers.llama_server MODEL [--slots 1,4] [--repeat 10] [--checkpoint MODE] [--stock] [--json FILE]
 
 MODEL is a GGUF file or ``demo``. The two run in pairs, now the one first and now the other, since the speed of a
-machine drifts; *pairs* is the median of the pairs' ratios, which other work on the machine disturbs least.
+machine drifts; *pairs* is the median of the pairs' ratios, which other work on the machine disturbs least. They are
+spread over several processes of each engine, since two processes of one program are not equally fast either.
 
 **What is compared** (columns *best* and *median*): tokens a second of generation, all slots together, from the first
 token of any slot to the last token of any; the first token of each slot belongs to its prompt and is not counted. Both
@@ -93,6 +94,7 @@ def _options() -> argparse.Namespace:
     add("model", metavar="MODEL", help="a GGUF file with MTP layers, or 'demo' for the bundled model")
     add("--slots", default="1,4", help="numbers of slots, with commas (default 1,4)")
     add("--repeat", type=int, default=10, help="runs of each engine (default 10)")
+    add("--processes", type=int, default=2, help="pairs of fresh processes that share the runs (default 2)")
     add("--draft-max", type=int, default=3, help="tokens to draft a round; 0: none (default 3)")
     add("--max-tokens", type=int, default=256, help="tokens to generate a prompt (default 256)")
     add("--temp", type=float, default=0.0, help="temperature (default 0)")
@@ -103,7 +105,10 @@ def _options() -> argparse.Namespace:
     add("--checkpoint", default="auto", choices=[mode.value for mode in CheckpointMode], help="our way back")
     add("--stock", action="store_true", help="our engine on the library without our patches")
     add("--json", type=Path, metavar="FILE", help="write all samples")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if not 1 <= options.processes <= options.repeat:
+        parser.error("--processes needs a number from 1 to that of --repeat")
+    return options
 
 
 def _restart_on_stock_library() -> None:
@@ -116,11 +121,15 @@ def _restart_on_stock_library() -> None:
 
 
 class Comparison:
-    """Both engines' samples with one number of slots, in pairs that ran one after the other."""
+    """Both engines' samples with one number of slots, in pairs; ``reports`` are what our processes were granted."""
 
-    def __init__(self, n_slots: int, report: ModelReport, server: Sequence[Sample], ours: Sequence[Sample]) -> None:
+    def __init__(
+        self, n_slots: int, reports: Sequence[ModelReport], server: Sequence[Sample], ours: Sequence[Sample]
+    ) -> None:
         self.n_slots = n_slots
-        self.report = report
+        self.is_patched = reports[0].is_patched
+        # Of several processes: 'auto' measures anew in each.
+        self.ways_back = sorted({report.way_back.granted for report in reports})
         self.server = Series("llama-server", tuple(server))
         self.ours = Series("draftscope", tuple(ours))
 
@@ -141,11 +150,44 @@ class Comparison:
 
 
 def _compare(executable: Path, options: argparse.Namespace, n_slots: int) -> Comparison:
+    """Runs in turn, spread over several pairs of fresh processes."""
+    reports: list[ModelReport] = []
+    theirs: list[Sample] = []
+    own: list[Sample] = []
+    for part in range(options.processes):
+        n_before = options.repeat * part // options.processes
+        n_pairs = options.repeat * (part + 1) // options.processes - n_before
+        reports.append(_run_pairs(executable, options, n_slots, n_pairs, theirs, own))
+    return Comparison(n_slots, reports, theirs, own)
+
+
+def _run_pairs(
+    executable: Path, options: argparse.Namespace, n_slots: int, n_pairs: int, theirs: list[Sample], own: list[Sample]
+) -> ModelReport:
+    """Start both engines, append ``n_pairs`` samples of each, and end them; returns what ours was granted."""
     path = demo_model() if options.model == DEMO else Path(options.model)
     sampling = SamplingSettings(temperature=options.temp)
     body = request_body(sampling, options.max_tokens)
     settings = ServerSettings(path, n_slots, options.ctx, options.threads, options.draft_max)
-    context = ContextSettings(
+    with contextlib.ExitStack() as stack:
+        log = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "llama-server.log"
+        server = stack.enter_context(serving(executable, settings, log))
+        model, context = ModelSettings(str(path)), _context(options, n_slots)
+        ours = stack.enter_context(engine(model, context, sampling, options.max_tokens))
+        prompts = _prompts(options.prompts, server, ours.report, n_slots)
+        server.warm_up(prompts, body)
+        ours.run(prompts)
+        for number in range(n_pairs):
+            if number % 2:
+                own.append(ours.run(prompts))
+            theirs.append(server.run(prompts, body))
+            if not number % 2:
+                own.append(ours.run(prompts))
+        return ours.report
+
+
+def _context(options: argparse.Namespace, n_slots: int) -> ContextSettings:
+    return ContextSettings(
         n_slots=n_slots,
         n_ctx=options.ctx,
         n_draft_max=options.draft_max,
@@ -153,22 +195,6 @@ def _compare(executable: Path, options: argparse.Namespace, n_slots: int) -> Com
         checkpoint=CheckpointMode(options.checkpoint),
         n_threads=options.threads,
     )
-    with contextlib.ExitStack() as stack:
-        log = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "llama-server.log"
-        server = stack.enter_context(serving(executable, settings, log))
-        ours = stack.enter_context(engine(ModelSettings(str(path)), context, sampling, options.max_tokens))
-        prompts = _prompts(options.prompts, server, ours.report, n_slots)
-        server.warm_up(prompts, body)
-        ours.run(prompts)
-        theirs: list[Sample] = []
-        own: list[Sample] = []
-        for number in range(options.repeat):
-            if number % 2:
-                own.append(ours.run(prompts))
-            theirs.append(server.run(prompts, body))
-            if not number % 2:
-                own.append(ours.run(prompts))
-        return Comparison(n_slots, ours.report, theirs, own)
 
 
 def _prompts(file: Path | None, server: LlamaServer, report: ModelReport, n_slots: int) -> Prompts:
@@ -186,7 +212,7 @@ def _prompts(file: Path | None, server: LlamaServer, report: ModelReport, n_slot
 
 def as_text(result: Comparison) -> str:
     """A heading, a line for each engine, and their ratios."""
-    ratios, way = result.ratios(), result.report.way_back
+    ratios = result.ratios()
     header = (
         "engine",
         "best tok/s",
@@ -199,9 +225,10 @@ def as_text(result: Comparison) -> str:
         "MTP a round",
     )
     slots = f"{result.n_slots} slot{'s' if result.n_slots > 1 else ''}"
-    library = "with patches" if result.report.is_patched else "without patches"
+    library = "with patches" if result.is_patched else "without patches"
     lines = [
-        f"{slots}, way back {way.granted}, library {library}, {len(result.ours.samples)} runs of each; "
+        f"{slots}, way back {' or '.join(result.ways_back)}, library {library}, "
+        f"{len(result.ours.samples)} runs of each; "
         f"same tokens in {result.n_equal_texts} of {result.n_slots}",
         table(header, [_row(result.server), _row(result.ours)]),
         f"ours / theirs: best {ratios['best']:.3f}, median {ratios['median']:.3f}, pairs {ratios['pairs']:.3f}",
@@ -230,8 +257,8 @@ def as_json(result: Comparison) -> dict[str, Any]:
     """Everything that was measured with one number of slots."""
     return {
         "n_slots": result.n_slots,
-        "way_back": result.report.way_back.granted,
-        "is_patched": result.report.is_patched,
+        "ways_back": result.ways_back,
+        "is_patched": result.is_patched,
         "n_equal_texts": result.n_equal_texts,
         "ratio": result.ratios(),
         "engines": [result.server.as_json(), result.ours.as_json()],

@@ -184,7 +184,7 @@ def test_that_what_is_built_and_how_is_in_the_key(monkeypatch: pytest.MonkeyPatc
 
 def test_that_the_table_has_both_engines_and_dashes_for_what_is_not_told(report: ModelReport) -> None:
     theirs = dataclasses.replace(sample(generate_ms=200.0), n_rounds=None, n_draft=None)
-    result = Comparison(1, report, [theirs], [sample(generate_ms=100.0)])
+    result = Comparison(1, [report], [theirs], [sample(generate_ms=100.0)])
     heading, _header, server, ours, ratios = as_text(result).splitlines()
     assert "rollback" in heading and "same tokens in 1 of 1" in heading
     assert server.split() == ["llama-server", "50.0", "50.0", "52.4", "52.4", "0.500", "5", "-", "-"]
@@ -196,7 +196,7 @@ def test_that_the_table_has_both_engines_and_dashes_for_what_is_not_told(report:
 def test_that_pairs_outlive_a_machine_that_slows_down(report: ModelReport) -> None:
     theirs = [sample(generate_ms=ms) for ms in (100.0, 200.0, 400.0, 400.0)]
     ours = [sample(generate_ms=ms) for ms in (80.0, 160.0, 320.0, 3200.0)]
-    ratios = Comparison(1, report, theirs, ours).ratios()
+    ratios = Comparison(1, [report], theirs, ours).ratios()
     assert ratios["pairs"] == pytest.approx(1.25)
     assert ratios["best"] == pytest.approx(1.25)
     assert ratios["median"] == pytest.approx(1.25, rel=0.05)
