@@ -16,7 +16,7 @@ from draftscope.engine.native import engine_facts
 from draftscope.engine.protocol import ContextSettings
 from engine_ext.llama.build_wheel import patch_files
 from tests.engine_ext.harness import open_bench
-from tests.models.families import make_hybrid
+from tests.models.families import HybridShape, make_hybrid
 
 ROOT = Path(__file__).parents[2]
 
@@ -50,7 +50,7 @@ def ask(probe: str, model: Path, *, stock: bool = False) -> dict[str, object] | 
 @pytest.fixture(scope="module")
 def model_of_large_states(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """qwen35 with 8 MiB of recurrent state a sequence, more than the heap has lying about."""
-    return make_hybrid("qwen35", states=(1, 64, 128)).write(tmp_path_factory.mktemp("models") / "large-states.gguf")
+    return make_hybrid("qwen35", HybridShape(delta_heads=(1, 64, 128))).write(tmp_path_factory.mktemp("models") / "large-states.gguf")
 
 
 def test_that_the_library_names_its_patches() -> None:
