@@ -170,9 +170,58 @@ def test_fallbacks_are_told_in_words() -> None:
     record = _record(
         Kind.FALLBACK, FallbackReason.NO_MEMORY, 1, round=3, position=20, n=Mechanism.HOST, m=Mechanism.NONE
     )
-    assert _summary(store=_store(record))["fallbacks"] == [
-        {"round": 3, "slot": 1, "position": 20, "reason": "no_memory", "asked": "host", "used": "none"}
+    sentence = (
+        "Slot 1, round 3: there was no room in host memory for a checkpoint, so nothing was drafted in this round."
+    )
+    summary = _summary(store=_store(record))
+    assert summary["fallbacks"] == [
+        {
+            "round": 3,
+            "slot": 1,
+            "position": 20,
+            "reason": "no_memory",
+            "asked": "host",
+            "used": "none",
+            "sentence": sentence,
+        }
     ]
+    assert f"fallbacks   {sentence}" in as_text(summary)
+
+
+def test_of_many_fallbacks_the_table_tells_the_first_and_counts_the_rest() -> None:
+    record = _record(Kind.FALLBACK, FallbackReason.NO_MEMORY, 1, n=Mechanism.DEVICE, m=Mechanism.HOST)
+    text = as_text(_summary(store=_store(*(record.copy() for _ in range(14)))))
+    assert text.count("so host memory is used.") == 10
+    assert "and 4 more, which --json lists" in text
+
+
+def test_times_are_told_by_mechanism_and_slot_too() -> None:
+    records = [
+        _record(Kind.SAVE, Mechanism.COW, slot, duration_ns=ns) for slot, ns in ((0, 1000), (1, 3000), (1, 5000))
+    ]
+    records.append(_record(Kind.RESTORE, Mechanism.HOST, 1, duration_ns=7000))
+    assert _summary(store=_store(*records))["checkpoints"]["timings"] == [
+        {"kind": "save", "mechanism": "cow", "slot": 0, "n": 1, "median": 1.0, "p99": 1.0},
+        {"kind": "save", "mechanism": "cow", "slot": 1, "n": 2, "median": 4.0, "p99": pytest.approx(4.98)},
+        {"kind": "restore", "mechanism": "host", "slot": 1, "n": 1, "median": 7.0, "p99": 7.0},
+    ]
+
+
+def test_what_decodes_pay_after_a_restore_is_null_until_it_can_be_told() -> None:
+    records, now = [], 0
+    for round_id in range(13):
+        is_after = round_id < 6
+        if is_after:
+            records.append(_record(Kind.RESTORE, Mechanism.COW, 0, t_start_ns=now, round=round_id - 1))
+        duration_ns = 9_000 if is_after else 4_000
+        columns = {"t_start_ns": now + 1, "duration_ns": duration_ns, "round": round_id, "m": 1}
+        records.append(_record(Kind.SPAN, Phase.VERIFY, ENGINE_TRACK, **columns))
+        now += 100_000
+    summary = _summary(store=_store(*records))
+    expected = {"paid": 5.0, "after": 9.0, "other": 4.0, "n_after": 6, "n_other": 6}
+    assert summary["checkpoints"]["after_restore_us"] == expected
+    assert "after a restore take 5.00 µs longer a round" in as_text(summary)
+    assert _summary(store=_store(*records[:6]))["checkpoints"]["after_restore_us"] is None
 
 
 def test_totals_sum_the_tasks() -> None:

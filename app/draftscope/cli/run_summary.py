@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 from draftscope.cli.generation import Outcome
 from draftscope.cli.plan import Plan
 from draftscope.engine.codec import as_plain
-from draftscope.engine.events import ENGINE_TRACK, FallbackReason, Kind, Mechanism, Phase
+from draftscope.engine.events import ENGINE_TRACK, Kind, Phase
 from draftscope.engine.protocol import DecodeCounts, ModelReport, SlotResult
 from draftscope.trace.acceptance import SlotAcceptance, from_counts
+from draftscope.trace.checkpoints import AfterRestore, CheckpointTable, Timing, timing_of
+from draftscope.trace.fallback_words import fallbacks_of
 from draftscope.trace.store import TraceStore
 
 
@@ -65,6 +67,8 @@ class RunSummary:
 
     def _checkpoints(self) -> dict[str, Any]:
         way = self._model.way_back
+        table = CheckpointTable()
+        table.update(self._store)
         return {
             "mode": way.granted,
             "asked": way.asked.value,
@@ -73,8 +77,14 @@ class RunSummary:
             "n_rs_seq_granted": way.n_rs_seq_granted,
             "n_saves": self._count("n_saves", Kind.SAVE),
             "n_restores": self._count("n_restores", Kind.RESTORE),
-            "save_us": duration_figures(self._store.kind(Kind.SAVE)["duration_ns"] / 1e3),
-            "restore_us": duration_figures(self._store.kind(Kind.RESTORE)["duration_ns"] / 1e3),
+            "save_us": _timing(table.timing(Kind.SAVE)),
+            "restore_us": _timing(table.timing(Kind.RESTORE)),
+            "after_restore_us": _after_restore(table.after_restore()),
+            "timings": [
+                {"kind": group.kind.name.lower(), "mechanism": group.mechanism.name.lower(), "slot": group.slot}
+                | (_timing(table.timing(*group)) or {})
+                for group in table.groups()
+            ],
             "bytes_per_slot": way.bytes_per_slot,
         }
 
@@ -97,14 +107,15 @@ class RunSummary:
     def _fallbacks(self) -> list[dict[str, Any]]:
         return [
             {
-                "round": int(record["round"]),
-                "slot": int(record["slot"]),
-                "position": int(record["position"]),
-                "reason": FallbackReason(record["code"]).name.lower(),
-                "asked": Mechanism(record["n"]).name.lower(),
-                "used": Mechanism(record["m"]).name.lower(),
+                "round": fallback.round,
+                "slot": fallback.slot,
+                "position": fallback.position,
+                "reason": fallback.kind.reason.name.lower(),
+                "asked": fallback.kind.asked.name.lower(),
+                "used": fallback.kind.used.name.lower(),
+                "sentence": fallback.sentence,
             }
-            for record in self._store.kind(Kind.FALLBACK)
+            for fallback in fallbacks_of(self._store.kind(Kind.FALLBACK))
         ]
 
     def _totals(self) -> dict[str, Any]:
@@ -208,12 +219,23 @@ def _rides(store: TraceStore) -> int:
 
 def duration_figures(durations_us: NDArray[np.float64]) -> dict[str, float] | None:
     """How many events, the median and the 99th percentile of their durations; None when there were none."""
-    if not len(durations_us):
+    return _timing(timing_of(durations_us))
+
+
+def _timing(timing: Timing | None) -> dict[str, float] | None:
+    return None if timing is None else {"n": timing.n, "median": timing.median_us, "p99": timing.p99_us}
+
+
+def _after_restore(compared: AfterRestore | None) -> dict[str, float] | None:
+    """What the target's decodes pay in a round after a restore; null where too few rounds can be compared."""
+    if compared is None:
         return None
     return {
-        "n": len(durations_us),
-        "median": float(np.median(durations_us)),
-        "p99": float(np.percentile(durations_us, 99)),
+        "paid": compared.paid_us,
+        "after": compared.after_us,
+        "other": compared.other_us,
+        "n_after": compared.n_after,
+        "n_other": compared.n_other,
     }
 
 

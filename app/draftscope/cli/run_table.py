@@ -9,6 +9,9 @@ from typing import Any
 from draftscope.base.units import duration, rate
 from draftscope.cli.terminal import figure_or_dash, percent_or_dash, table
 
+MOST_FALLBACKS = 10
+"""Fallbacks that are told one by one; of more, only the number."""
+
 
 def as_text(summary: dict[str, Any]) -> str:
     """The object of ``run --json`` as a line for each task, and what the run cost."""
@@ -42,10 +45,13 @@ def _lines(summary: dict[str, Any]) -> Iterator[str]:
         restores = f"{checkpoints['n_restores']} restores{_time(checkpoints['restore_us'])}"
         mode = checkpoints["mode"].replace("_", " ")
         yield f"way back    {mode}: {saves}, {restores}, {len(summary['fallbacks'])} fallbacks"
+        if (after := checkpoints["after_restore_us"]) and after["paid"] > 0:
+            yield f"{'':<12}decodes of the target after a restore take {duration(after['paid'] * 1e3)} longer a round"
         if speculation["reason"]:
             yield f"drafts      {speculation['reason']}"
     else:
         yield f"no drafts   {speculation['reason']}"
+    yield from _fallbacks(summary["fallbacks"])
     totals = summary["totals"]
     speed = rate(totals["tokens_per_second"] or math.nan)
     yield f"in all      {totals['n_tokens']} tokens in {duration(totals['wall_ms'] * 1e6)} with prompts: {speed}"
@@ -53,6 +59,14 @@ def _lines(summary: dict[str, Any]) -> Iterator[str]:
         yield f"dropped     {dropped} trace records; acceptance and lengths come from counts that have no gaps"
     if summary["is_interrupted"]:
         yield "interrupted: these are the figures until then"
+
+
+def _fallbacks(fallbacks: list[dict[str, Any]]) -> Iterator[str]:
+    """The first fallbacks in sentences, and how many more there were."""
+    for index, fallback in enumerate(fallbacks[:MOST_FALLBACKS]):
+        yield f"{'' if index else 'fallbacks':<12}{fallback['sentence']}"
+    if (n_more := len(fallbacks) - MOST_FALLBACKS) > 0:
+        yield f"{'':<12}and {n_more} more, which --json lists"
 
 
 def _time(durations: dict[str, Any] | None) -> str:
