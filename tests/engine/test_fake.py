@@ -123,7 +123,9 @@ def test_times_are_in_order_and_spans_of_a_slot_do_not_cross(talk: Talk) -> None
         ("m", CheckpointMode.HOST, Mechanism.HOST),
         ("m", CheckpointMode.COW, Mechanism.COW),
         ("m", CheckpointMode.DEVICE, Mechanism.DEVICE),
-        ("fake:hybrid", CheckpointMode.AUTO, Mechanism.HOST),
+        ("fake:hybrid", CheckpointMode.AUTO, Mechanism.COW),
+        ("fake:hybrid", CheckpointMode.ROLLBACK, Mechanism.HOST),
+        ("fake:plain", CheckpointMode.AUTO, Mechanism.KV_REMOVAL),
         ("fake:dense", CheckpointMode.AUTO, Mechanism.NONE),
     ],
 )

@@ -3,7 +3,8 @@
 It obeys the same contract suite as the native backend and drives the tests of the window. What it does follows from
 what it is asked, and is the same every time (only times differ): texts from the prompt, acceptance from text and slot.
 
-Model paths choose what it plays: ``fake:hybrid`` (checkpoints in host memory), ``fake:dense`` (no MTP layers),
+Model paths choose what it plays: ``fake:hybrid`` (no native rollback, so states are saved: ``auto`` copies on write),
+``fake:plain`` (MTP on a KV cache alone, which drops its newest tokens by itself), ``fake:dense`` (no MTP layers),
 ``fake:slow-load`` (some seconds), ``fake:fail-load``, ``fake:raise-in-load``, ``fake:die-in-load``; any other path is a
 model with native rollback. Prompts that are just ``fake:die``, ``fake:fail``, ``fake:raise`` or ``fake:hang`` end the
 process, fail the task, break the engine's step, or stay silent until they are cancelled.

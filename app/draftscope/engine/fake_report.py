@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from draftscope.engine import fake_text
 from draftscope.engine.errors import EngineError, ErrorCode
 from draftscope.engine.events import Mechanism
-from draftscope.engine.fake_round import STATE_BYTES
+from draftscope.engine.fake_costs import CALIBRATION_MS, STATE_BYTES, WEIGHTS_BYTES, calibration, memory_of, state_bytes
 from draftscope.engine.protocol import (
     CheckpointMode,
     ContextSettings,
@@ -16,6 +18,15 @@ from draftscope.engine.protocol import (
 )
 
 MAX_SLOTS = 64
+
+WITHOUT_STATES = ("fake:dense", "fake:plain")
+"""Models with nothing but a KV cache, which can drop its newest tokens."""
+
+_SAVING = {
+    CheckpointMode.COW: Mechanism.COW,
+    CheckpointMode.DEVICE: Mechanism.DEVICE,
+    CheckpointMode.HOST: Mechanism.HOST,
+}
 
 _LIMITS = {
     "n_slots": (1, MAX_SLOTS),
@@ -38,11 +49,13 @@ def report_of(model: ModelSettings, context: ContextSettings, load_ms: float) ->
             what = f"The setting {name} is {value}, outside {low} to {high}."
             raise EngineError(ErrorCode.BAD_SETTINGS, what)
     speculation = _speculation(model, context)
+    way = _way_back(model, context, speculation)
+    mechanism, is_recurrent = Mechanism[way.granted.upper()], model.path not in WITHOUT_STATES
     return ModelReport(
         path=model.path,
         description="scripted 0.8B Q8_0",
         architecture="qwen3next" if model.path == "fake:hybrid" else "qwen35",
-        size_bytes=853_417_984,
+        size_bytes=WEIGHTS_BYTES,
         n_params=801_112_064,
         n_layer=24,
         n_embd=1024,
@@ -50,17 +63,18 @@ def report_of(model: ModelSettings, context: ContextSettings, load_ms: float) ->
         n_ctx_train=32_768,
         has_tokenizer=True,
         has_chat_template=True,
-        is_recurrent=model.path != "fake:dense",
+        is_recurrent=is_recurrent,
         n_slots_asked=context.n_slots,
         n_slots=context.n_slots,
         n_ctx=context.n_ctx,
         n_threads=context.n_threads or 4,
         devices=(*model.rpc_servers, *model.devices) or ("CPU",),
         speculation=speculation,
-        way_back=_way_back(model, context, speculation),
+        way_back=way,
         engine="scripted",
         is_patched=False,
         load_ms=load_ms,
+        memory=memory_of(context, mechanism, is_recurrent=is_recurrent, n_draft=speculation.n_draft_max),
     )
 
 
@@ -78,13 +92,28 @@ def _speculation(model: ModelSettings, context: ContextSettings) -> Speculation:
 
 
 def _way_back(model: ModelSettings, context: ContextSettings, speculation: Speculation) -> WayBack:
-    asked = context.checkpoint
+    asked, n = context.checkpoint, speculation.n_draft_max
     if not speculation.is_active:
         return WayBack(asked, "none", 0, 0, "Nothing is drafted, so nothing is rolled back.")
-    if asked in (CheckpointMode.COW, CheckpointMode.DEVICE, CheckpointMode.HOST):
-        return WayBack(asked, Mechanism[asked.name].name.lower(), 0, 0, "Asked for.", STATE_BYTES)
-    n = speculation.n_draft_max
-    if model.path == "fake:hybrid":
-        why = f"This architecture is granted no native rollback ({n} steps asked), so states are saved in host memory."
-        return WayBack(asked, "host", n, 0, why, STATE_BYTES)
-    return WayBack(asked, "rollback", n, n, f"The model's recurrent memory steps back by itself, up to {n} steps.")
+    if model.path == "fake:plain":
+        return WayBack(asked, "kv_removal", 0, 0, "The model's memory drops its newest tokens by itself.")
+    if asked in _SAVING:
+        way = _SAVING[asked]
+        return WayBack(asked, way.name.lower(), 0, 0, "Asked for.", state_bytes(way, 0))
+    if model.path != "fake:hybrid":
+        why = f"The model's recurrent memory steps back by itself, up to {n} steps."
+        return _way_of_auto(WayBack(asked, "rollback", n, n, why, state_bytes(Mechanism.ROLLBACK, n)), {}, context)
+    refusal = f"This architecture is granted no native rollback: {n} steps asked for, 0 granted."
+    if asked is CheckpointMode.AUTO:
+        why = f"{refusal} Of the ways that are left, copy on write is the cheapest."
+        way_back = WayBack(asked, "cow", n, 0, why, STATE_BYTES)
+        return _way_of_auto(way_back, {Mechanism.ROLLBACK: refusal}, context)
+    return WayBack(asked, "host", n, 0, f"{refusal} States are saved in host memory.", STATE_BYTES)
+
+
+def _way_of_auto(way: WayBack, refused: dict[Mechanism, str], context: ContextSettings) -> WayBack:
+    """The same with the calibration that led to it, where the choice was the engine's."""
+    if way.asked is not CheckpointMode.AUTO:
+        return way
+    table = calibration(Mechanism[way.granted.upper()], refused, context.n_slots)
+    return dataclasses.replace(way, calibration=table, calibration_ms=CALIBRATION_MS)

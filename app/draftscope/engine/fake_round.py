@@ -7,18 +7,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from draftscope.engine.events import NO_ROUND, FallbackReason, Mechanism, Origin, Phase, SlotState, StopReason
+from draftscope.engine.fake_costs import STATE_BYTES
 from draftscope.engine.fake_record import FakeRecorder
 from draftscope.engine.fake_slot import FakeSlot
 from draftscope.engine.protocol import CatchUp, ContextSettings
-
-STATE_BYTES = 20_185_088
-"""Of a checkpoint: the recurrent state of a model of about a billion parameters."""
 
 MAX_RIDING_REPLAY = 2
 """Replayed tokens that ride with the next verification; more are decoded alone."""
 
 _SAVING = (Mechanism.COW, Mechanism.DEVICE, Mechanism.HOST)
 _NO_MEMORY_EVERY = 97
+_INSTEAD = {Mechanism.DEVICE: Mechanism.HOST, Mechanism.HOST: Mechanism.NONE}
 
 # Parts of a round's time: a draft step, the verification and what each of its rows adds, and so on.
 _DRAFT, _VERIFY, _ROW, _ACCEPT, _REPLAY, _CATCH_UP, _DROP_TAIL = 0.07, 0.4, 0.004, 0.004, 0.2, 0.06, 0.001
@@ -128,24 +127,33 @@ class FakeRound:
             slot = entry.slot
             if not entry.draft or slot.saved_at == slot.n_decoded:
                 continue
-            if (self._recorder.round * 7 + slot.id) % _NO_MEMORY_EVERY == _NO_MEMORY_EVERY - 1:
-                self.counts["n_fallbacks"] += 1
-                self._recorder.fallback(
-                    slot.id, FallbackReason.NO_MEMORY, slot.n_decoded, self._mechanism, Mechanism.NONE
-                )
+            way = self._way_of_save(slot)
+            if way is Mechanism.NONE:
                 entry.draft.clear()
                 continue
-            start_ns = self._spend(Phase.SAVE, _SAVE[self._mechanism])
-            slot.saved_at = slot.n_decoded
+            start_ns = self._spend(Phase.SAVE, _SAVE[way])
+            slot.saved_at, slot.saved_by = slot.n_decoded, way
             slot.epoch += 1
             self.counts["n_saves"] += 1
-            self._recorder.save(slot.id, self._mechanism, start_ns, slot.n_decoded, slot.epoch, STATE_BYTES)
+            self._recorder.save(slot.id, way, start_ns, slot.n_decoded, slot.epoch, STATE_BYTES)
+
+    def _way_of_save(self, slot: FakeSlot) -> Mechanism:
+        """Now and then there is no room: device memory gives way to host memory, and that to a round without draft."""
+        if (self._recorder.round * 7 + slot.id) % _NO_MEMORY_EVERY < _NO_MEMORY_EVERY - 1:
+            return self._mechanism
+        instead = _INSTEAD.get(self._mechanism)
+        if instead is None:
+            return self._mechanism
+        self.counts["n_fallbacks"] += 1
+        self._recorder.fallback(slot.id, FallbackReason.NO_MEMORY, slot.n_decoded, self._mechanism, instead)
+        return instead
 
     def _verify(self, entries: list[_Entry]) -> None:
         sizes = [self._n_replay(entry.slot) + 1 + len(entry.draft) for entry in entries]
         start_ns = self._spend(Phase.VERIFY, _VERIFY + _ROW * sum(sizes))
         n_runs = len(set(sizes)) if self._mechanism in _SAVING else 1  # recurrent batches are split into equal parts
         self._decoded(Phase.VERIFY, start_ns, 0, sum(sizes), n_runs)
+        self.counts["rides"] += any(self._n_replay(entry.slot) for entry in entries)
         for entry, size in zip(entries, sizes, strict=True):
             slot = entry.slot
             self._recorder.span(Phase.VERIFY, slot.id, start_ns, slot.n_decoded, size, self._n_replay(slot))
@@ -189,11 +197,12 @@ class FakeRound:
             slot.n_decoded = n_keep
             return
         saves = self._mechanism in _SAVING
-        start_ns = self._spend(Phase.RESTORE, _RESTORE.get(self._mechanism, _DROP_TAIL))
+        way = slot.saved_by if saves else self._mechanism
+        start_ns = self._spend(Phase.RESTORE, _RESTORE.get(way, _DROP_TAIL))
         slot.n_decoded = slot.saved_at if saves else n_keep
         self.counts["n_restores"] += 1
         epoch, size = (slot.epoch, STATE_BYTES) if saves else (0, 0)
-        self._recorder.restore(slot.id, self._mechanism, start_ns, slot.n_decoded, epoch, n_keep - slot.n_decoded, size)
+        self._recorder.restore(slot.id, way, start_ns, slot.n_decoded, epoch, n_keep - slot.n_decoded, size)
 
     # ---- accounting
 

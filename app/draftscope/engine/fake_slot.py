@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-from draftscope.engine.events import SlotState, StopReason
+from draftscope.engine.events import Mechanism, SlotState, StopReason
 from draftscope.engine.fake_record import FakeRecorder
 from draftscope.engine.fake_text import EOS, N_VOCAB, Continuation, continuation, piece
 from draftscope.engine.protocol import SlotResult, SlotTask
@@ -26,6 +26,7 @@ class FakeSlot:
     n_decoded: int = 0
     epoch: int = 0
     saved_at: int = -1
+    saved_by: Mechanism = Mechanism.NONE
     n_rounds: int = 0
     accepted_at: list[int] = field(default_factory=list)
     drafted_at: list[int] = field(default_factory=list)
