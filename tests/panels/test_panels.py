@@ -15,6 +15,7 @@ from draftscope.base import units
 from draftscope.base.theme import DARK, LIGHT
 from draftscope.engine.protocol import EngineDied, LogLine
 from draftscope.panels.acceptance import AcceptancePanel
+from draftscope.panels.checkpoints import CheckpointsPanel
 from draftscope.panels.engine import EnginePanel
 from draftscope.panels.engine_facts import context_section
 from draftscope.panels.log import LogPanel
@@ -27,7 +28,7 @@ from tests.panels.made_session import MadeSession, made_model, running_session
 # The offscreen platform warns that it has no window manager to tell sizes to.
 pytestmark = pytest.mark.qt_log_ignore("propagateSizeHints")
 
-PANELS = (OutputPanel, AcceptancePanel, TimelinePanel, EnginePanel, LogPanel)
+PANELS = (OutputPanel, AcceptancePanel, TimelinePanel, CheckpointsPanel, EnginePanel, LogPanel)
 RUN_PANELS = PANELS[:3]
 REFRESH_LIMIT_S = 0.060
 """Several times what it takes at rest: the machine of a test run is not."""

@@ -26,6 +26,8 @@ from shiboken6 import isValid
 from draftscope.base.theme import DARK, LIGHT
 from draftscope.engine.client import WorkerClient
 from draftscope.engine.events import Kind
+from draftscope.engine.protocol import CheckpointMode
+from draftscope.panels.checkpoints import FALLBACKS, CheckpointsPanel
 from draftscope.session.state import SessionState
 from draftscope.window.main_window import MainWindow
 from draftscope.window.notices import Notice
@@ -62,6 +64,10 @@ def test_one_click_runs_the_demo_and_fills_every_panel(qtbot: QtBot, window: Mai
     window.clock.tick()
     for panel in window.panels:
         if panel.id != "log":  # the scripted engine logs nothing
+            if panel.id != "output":
+                window.docks.bring_forward(panel.id)
+            QApplication.processEvents()
+            window.clock.tick()
             assert not panel.is_stale, panel.id
             assert not panel.empty.isVisible(), panel.id
     headline = window.docks.dock("acceptance").titleBarWidget().headline  # type: ignore[attr-defined]
@@ -97,6 +103,21 @@ def test_a_refused_load_is_told_above_the_panels_and_can_be_dismissed(qtbot: QtB
     assert notice.message
     QTest.mouseClick(button(notice, "Dismiss"), Qt.MouseButton.LeftButton)
     assert not list(window.notices.notices)
+
+
+def test_a_fallback_is_told_once_and_leads_to_the_panel_that_lists_them(qtbot: QtBot, window: MainWindow) -> None:
+    window.setup.set_checkpoint(CheckpointMode.DEVICE)
+    load(qtbot, window, "fake:hybrid")
+    window.docks.dock("log").raise_()
+    run_for(qtbot, window, 8_000)
+    assert len(window.session.trace.kind(Kind.FALLBACK)) > 1
+    told = [notice.message for notice in window.notices.notices]
+    assert told == ["There was no room on the device for a checkpoint, so host memory is used."]
+    QTest.mouseClick(button(window.notices.notices[0], "Show all"), Qt.MouseButton.LeftButton)
+    panel = next(panel for panel in window.panels if panel.id == "checkpoints")
+    assert not window.docks.dock("checkpoints").visibleRegion().isEmpty()
+    assert isinstance(panel, CheckpointsPanel)
+    assert panel.tabs.currentIndex() == FALLBACKS
 
 
 def test_a_killed_engine_leaves_window_and_records_and_starts_again(qtbot: QtBot, window: MainWindow) -> None:
@@ -146,7 +167,7 @@ def test_the_checkpoint_combo_shows_what_was_granted(qtbot: QtBot, window: MainW
     assert window.controls.checkpoint.currentText() == "auto · rollback"
     assert "Granted: 4 of 4" in window.controls.slots.toolTip()
     load(qtbot, window, "fake:hybrid")
-    assert window.controls.checkpoint.currentText() == "auto · host"
+    assert window.controls.checkpoint.currentText() == "auto · cow"
 
 
 def test_hidden_panels_are_not_drawn(qtbot: QtBot, window: MainWindow) -> None:
@@ -181,7 +202,7 @@ def test_layout_and_settings_are_there_at_the_next_start(qtbot: QtBot, make: Win
 
 
 def test_a_closed_panel_comes_back_from_the_menu(qtbot: QtBot, window: MainWindow) -> None:
-    for id in ("acceptance", "timeline", "engine", "log"):
+    for id in ("acceptance", "timeline", "checkpoints", "engine", "log"):
         window.docks.dock(id).close()
         window.clock.tick()
         assert not window.actions_by_id[f"panel_{id}"].isChecked()

@@ -86,6 +86,14 @@ class Theme:
         """
         return PHASES[name]
 
+    def phase_text(self, name: str) -> str:
+        """Colour of a phase for text on ``panel``: its own, moved towards ``text`` until it can be read.
+
+        Raises:
+            KeyError: no phase has that name.
+        """
+        return readable(PHASES[name], self.panel, self.text)
+
     def accepted_wash(self, draft_position: int) -> str:
         """Background of a token accepted at ``draft_position`` (from 1); deepens with it, up to the last strength."""
         strength = self.wash_strengths[min(max(draft_position, 1), len(self.wash_strengths)) - 1]

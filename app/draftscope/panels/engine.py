@@ -26,6 +26,7 @@ PANEL_TITLES = {
     "output": "output",
     "acceptance": "acceptance",
     "timeline": "timeline",
+    "checkpoints": "checkpoints",
     "engine": "engine",
     "log": "log",
 }

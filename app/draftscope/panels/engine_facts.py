@@ -9,18 +9,10 @@ from draftscope.engine.protocol import CheckpointMode, EngineDied, ModelReport, 
 from draftscope.panels.fact_list import Fact, Section
 from draftscope.session.death import describe_death
 from draftscope.session.meter import Meter
+from draftscope.trace.fallback_words import mechanism_words
 
 N_TAIL_LINES = 4
 """Lines of the log shown with the end of an engine."""
-
-_MECHANISMS = {
-    "none": "none",
-    "kv_removal": "removal from the KV cache",
-    "rollback": "native rollback",
-    "cow": "copy on write",
-    "device": "checkpoint in device memory",
-    "host": "checkpoint in host memory",
-}
 
 
 def death_section(death: EngineDied, *, is_back: bool) -> Section:
@@ -86,7 +78,7 @@ def speculation_section(model: ModelReport) -> Section:
     facts = [
         Fact("Drafts", f"on: up to {speculation.n_draft_max} tokens a round from {layers}"),
         Fact("Way back asked for", _asked(back.asked), "How the target returns to the last accepted token."),
-        Fact("Way back in use", _MECHANISMS.get(back.granted, back.granted), back.why),
+        Fact("Way back in use", mechanism_words(back.granted), back.why),
         Fact("Why", back.why or "as asked for"),
     ]
     if back.n_rs_seq_asked:
@@ -102,7 +94,7 @@ def speculation_section(model: ModelReport) -> Section:
 
 
 def _asked(mode: CheckpointMode) -> str:
-    return "automatic" if mode == CheckpointMode.AUTO else _MECHANISMS.get(mode.value, mode.value)
+    return "automatic" if mode == CheckpointMode.AUTO else mechanism_words(mode.value)
 
 
 def run_section(report: RunReport, *, is_final: bool) -> Section:
@@ -118,6 +110,12 @@ def run_section(report: RunReport, *, is_final: bool) -> Section:
                 "Target decodes",
                 _decodes(counts.target, counts.replay, "replays alone", rounds),
                 "One verifies all slots in each round; a replay of its own comes on top. " + means,
+            ),
+            Fact(
+                "Replays",
+                f"{counts.rides:,} rode with a verification, {counts.replay:,} alone",
+                "Rounds in which tokens were decoded again after a restore: in front of the next draft, or in a decode"
+                " of their own. " + means,
             ),
             Fact(
                 "Draft decodes",

@@ -30,3 +30,15 @@ def small_button_style(theme: Theme) -> str:
         f" QAbstractButton:checked {{ background: {theme.selection_wash}; border-color: {theme.accent}; }}"
         f" QAbstractButton:disabled {{ color: {theme.dim}; }}"
     )
+
+
+def tab_bar_style(theme: Theme) -> str:
+    """Style sheet of a tab bar inside a panel: words over a line, the chosen one in the colour of the accent."""
+    return (
+        "QTabBar { background: transparent; }"
+        f" QTabBar::tab {{ background: transparent; color: {theme.dim}; border: none;"
+        " border-bottom: 2px solid transparent; padding: 3px 8px; margin: 0 1px; }"
+        f" QTabBar::tab:hover {{ color: {theme.text}; }}"
+        f" QTabBar::tab:selected {{ color: {theme.text}; border-bottom-color: {theme.accent}; }}"
+        f" QTabBar::tab:focus {{ color: {theme.text}; background: {theme.hover_wash}; }}"
+    )

@@ -1,11 +1,11 @@
-"""Counts of a run while it goes, from its records: decodes, graph runs, saves, restores, fallbacks. No Qt."""
+"""Counts of a run while it goes, from its records: decodes, rides, graph runs, saves, restores, fallbacks. No Qt."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from draftscope.engine.events import ENGINE_TRACK, Kind, Phase
+from draftscope.engine.events import ENGINE_TRACK, Kind, Phase, Records
 from draftscope.engine.protocol import DecodeCounts, RunReport
 from draftscope.trace.store import TraceStore
 
@@ -24,6 +24,8 @@ class RunCounters:
         self._n_seen = 0
         self._calls = np.zeros(len(Phase), dtype=np.int64)
         self._graph_runs = np.zeros(len(Phase), dtype=np.int64)
+        self._n_rides = 0
+        self._last_ride = -1
 
     def update(self, store: TraceStore) -> None:
         """Take in the records that came since the last call; starts again when the store was cleared."""
@@ -35,6 +37,13 @@ class RunCounters:
         shared = new[new["slot"] == ENGINE_TRACK]
         self._calls += np.bincount(shared["code"], minlength=len(Phase))
         self._graph_runs += np.bincount(shared["code"], weights=shared["m"], minlength=len(Phase)).astype(np.int64)
+        self._count_rides(new[(new["slot"] != ENGINE_TRACK) & (new["code"] == Phase.VERIFY) & (new["m"] > 0)])
+
+    def _count_rides(self, carried: Records) -> None:
+        """Rounds in which any slot had replayed tokens in front of its sampled one; rounds come in their order."""
+        rounds = np.unique(carried["round"])
+        self._n_rides += int(np.count_nonzero(rounds > self._last_ride))
+        self._last_ride = int(rounds.max(initial=self._last_ride))
 
     def report(self, store: TraceStore) -> RunReport:
         """The counts so far, in the form of the engine's report."""
@@ -45,6 +54,7 @@ class RunCounters:
             target=self._sum(self._calls, _TARGET_PHASES),
             draft=self._sum(self._calls, _DRAFT_PHASES),
             replay=int(self._calls[Phase.REPLAY]),
+            rides=self._n_rides,
             catch_up=int(self._calls[Phase.CATCH_UP]),
             target_graph_runs=self._sum(self._graph_runs, _TARGET_PHASES),
             draft_graph_runs=self._sum(self._graph_runs, _DRAFT_PHASES),

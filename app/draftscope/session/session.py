@@ -32,6 +32,7 @@ from draftscope.engine.protocol import (
 )
 from draftscope.session.conversation import Conversation, ModelAndContext
 from draftscope.session.exports import Exports
+from draftscope.session.fallback_watch import FallbackWatch
 from draftscope.session.log_book import LogBook
 from draftscope.session.meter import Meter
 from draftscope.session.run_record import RunRecord
@@ -56,6 +57,7 @@ class Session(QObject):
         meter: what the window measures about itself.
         log: the engine's lines and the session's own.
         exports: progress and end of exports.
+        fallbacks: logs each fallback and tells of the first of its kind.
     """
 
     state_changed = Signal()
@@ -75,6 +77,7 @@ class Session(QObject):
         self.meter = Meter()
         self.log = LogBook()
         self.exports = Exports(self)
+        self.fallbacks = FallbackWatch(self.log, self)
         self._client = client
         self._record = RunRecord()
         self._conversation = Conversation(client, self)
@@ -258,6 +261,7 @@ class Session(QObject):
         self.meter.n_dropped = self._client.n_dropped - self._n_dropped_before
         if len(records):
             self._record.append(records)
+            self.fallbacks.follow(self.trace)
             self.records_appended.emit()
 
     def _take(self, answer: Answer) -> None:

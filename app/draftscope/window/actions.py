@@ -162,8 +162,9 @@ ACTIONS = (
     ),
     _panel("acceptance", "Acceptance", "Alt+1"),
     _panel("timeline", "Timeline", "Alt+2"),
-    _panel("engine", "Engine", "Alt+3"),
-    _panel("log", "Log", "Alt+4"),
+    _panel("checkpoints", "Checkpoints", "Alt+3"),
+    _panel("engine", "Engine", "Alt+4"),
+    _panel("log", "Log", "Alt+5"),
     Action("reset_layout", "Reset the layout", "View", "Put every panel back in its place", Commands.reset_layout),
     Action(
         "show_rejected",

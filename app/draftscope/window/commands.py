@@ -131,6 +131,15 @@ class Commands(QObject):
         self._docks.toggle(panel)
         self.done.emit()
 
+    def show_fallbacks(self) -> None:
+        """Bring the list of the fallbacks to the front."""
+        from draftscope.panels.checkpoints import CheckpointsPanel
+
+        panel = self._docks.bring_forward("checkpoints")
+        if isinstance(panel, CheckpointsPanel):
+            panel.show_fallbacks()
+        self.done.emit()
+
     def reset_layout(self) -> None:
         """Put every panel back in its place."""
         self._docks.reset()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from PySide6.QtCore import QObject, QSize, Qt, Signal
 from PySide6.QtWidgets import QDockWidget, QMainWindow, QTabWidget, QWidget
@@ -13,10 +14,11 @@ from draftscope.session.settings import Settings
 from draftscope.window.dock_title import DockTitle
 from draftscope.window.panel_rows import PanelRow
 
-LAYOUT_VERSION = 1
+LAYOUT_VERSION = 2
 """Raised when docks come or go, so that a layout kept by another version is not taken for this one's."""
 
-_RIGHT = ("acceptance", "engine", "log")
+_RIGHT = ("acceptance", "checkpoints", "engine", "log")
+_TABBED = ("checkpoints", "engine", "log")
 _BOTTOM = ("timeline",)
 
 
@@ -70,15 +72,21 @@ class Docks(QObject):
         """Close a panel, or show it and bring it to the front."""
         dock = self._docks[panel]
         if dock.isHidden():
-            dock.show()
-            dock.raise_()
+            self.bring_forward(panel)
         elif dock.visibleRegion().isEmpty() and self._window.tabifiedDockWidgets(dock):
             dock.raise_()
         else:
             dock.hide()
 
+    def bring_forward(self, panel: str) -> QWidget:
+        """Show a panel, in front of those that share its place; gives the dock's content."""
+        dock = self._docks[panel]
+        dock.show()
+        dock.raise_()
+        return dock.widget()
+
     def reset(self) -> None:
-        """Acceptance over Engine and Log at the right, Timeline under the output."""
+        """Acceptance over Checkpoints, Engine and Log at the right, Timeline under the output."""
         window = self._window
         for dock in self._docks.values():
             dock.setFloating(False)
@@ -88,16 +96,17 @@ class Docks(QObject):
             window.addDockWidget(Qt.DockWidgetArea.RightDockWidgetArea, dock)
         for panel in _BOTTOM:
             window.addDockWidget(Qt.DockWidgetArea.BottomDockWidgetArea, self._docks[panel])
-        window.tabifyDockWidget(self._docks["engine"], self._docks["log"])
+        for before, after in pairwise(_TABBED):
+            window.tabifyDockWidget(self._docks[before], self._docks[after])
         for dock in self._docks.values():
             dock.show()
-        self._docks["engine"].raise_()
+        self._docks[_TABBED[0]].raise_()
         self._share_room(window.size())
 
     def _share_room(self, size: QSize) -> None:
         width, height = max(size.width(), 800), max(size.height(), 600)
         self._window.resizeDocks([self._docks["acceptance"]], [round(width * 0.36)], Qt.Orientation.Horizontal)
-        column = [self._docks["acceptance"], self._docks["engine"]]
+        column = [self._docks["acceptance"], self._docks[_TABBED[0]]]
         self._window.resizeDocks(column, [round(height * 0.5), round(height * 0.4)], Qt.Orientation.Vertical)
         self._window.resizeDocks([self._docks["timeline"]], [round(height * 0.30)], Qt.Orientation.Vertical)
 

@@ -19,6 +19,7 @@ from draftscope.session.run_setup import RunSetup
 from draftscope.session.session import Session
 from draftscope.session.settings import Settings
 from draftscope.session.state import SessionState
+from draftscope.trace.fallback_words import Fallback
 from draftscope.window.action_set import ActionSet
 from draftscope.window.appearance import Appearance
 from draftscope.window.command_palette import CommandPalette
@@ -91,6 +92,7 @@ class MainWindow(QMainWindow):
         session = self.session
         session.model_changed.connect(self._on_model_changed)
         session.failed.connect(self._on_failed)
+        session.fallbacks.fell_back.connect(self._on_fell_back)
         session.run_started.connect(self.notices.clear)
         self.commands.load_asked.connect(self.notices.clear)
         session.exports.progressed.connect(self._on_export_progressed)
@@ -166,6 +168,11 @@ class MainWindow(QMainWindow):
             if self.session.last_request is not None:
                 offers.append(Offer("Run again", self.actions_by_id["run_again"].trigger))
         self.notices.show_notice(Notice(report.message, report.hint, details, offers))
+
+    def _on_fell_back(self, fallback: Fallback) -> None:
+        offers = [Offer("Show all", self.commands.show_fallbacks)]
+        notice = Notice(fallback.kind.sentence, f"First in {fallback.place}.", "", offers, tone="warn")
+        self.notices.show_notice(notice)
 
     def _on_export_progressed(self, fraction: float) -> None:
         self._export_notice.tell("Exporting the run", fraction)

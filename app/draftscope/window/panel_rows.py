@@ -29,6 +29,12 @@ def _timeline() -> type[Panel]:
     return TimelinePanel
 
 
+def _checkpoints() -> type[Panel]:
+    from draftscope.panels.checkpoints import CheckpointsPanel
+
+    return CheckpointsPanel
+
+
 def _engine() -> type[Panel]:
     from draftscope.panels.engine import EnginePanel
 
@@ -44,6 +50,7 @@ def _log() -> type[Panel]:
 DOCKED = (
     PanelRow("acceptance", "Acceptance", _acceptance),
     PanelRow("timeline", "Timeline", _timeline),
+    PanelRow("checkpoints", "Checkpoints", _checkpoints),
     PanelRow("engine", "Engine", _engine),
     PanelRow("log", "Log", _log),
 )
