@@ -19,6 +19,7 @@ def main(argv: list[str] | None = None) -> int:
     """Make all pictures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "screens", help="folder for the pictures")
+    parser.add_argument("--scene", action="append", default=[], help="only this scene; may be given several times")
     options = parser.parse_args(argv)
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
     sys.path.insert(0, str(ROOT))
@@ -37,6 +38,8 @@ def main(argv: list[str] | None = None) -> int:
     n_pictures = 0
     with tempfile.TemporaryDirectory() as kept:
         for number, (backend, scene) in enumerate(scenes.SCENES):
+            if options.scene and scene.__name__ not in options.scene:
+                continue
             stage = Stage(app, appearance, options.out, Path(kept) / f"{number}.ini", backend)
             try:
                 scene(stage)

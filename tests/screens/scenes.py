@@ -15,7 +15,7 @@ from draftscope.session.state import SessionState
 from tests.models.rpc_server import RpcServerProcess
 from tests.screens.stage import Stage
 
-PANELS = ("output", "acceptance", "timeline", "engine", "log")
+PANELS = ("output", "acceptance", "timeline", "checkpoints", "engine", "log")
 DIALOGS = ("open", "prompts", "export", "shortcuts", "about", "palette")
 N_ROUNDS_LIVE = 40
 """Rounds after which a run is photographed while it goes on."""
@@ -39,7 +39,7 @@ def live(stage: Stage) -> None:
         stage.pump(lambda: len(set(stage.session.trace.kind(Kind.ROUND)["round"].tolist())) > N_ROUNDS_LIVE)
         assert stage.session.is_running
         stage.shoot_now(stage.window, "window-live-1600x980", theme)
-        for panel in PANELS[:4]:
+        for panel in PANELS[:5]:
             stage.shoot_now(stage.panel(panel), f"panel-{panel}-live", theme)
         stage.window.actions_by_id["stop"].trigger()
         stage.pump(lambda: not stage.session.is_running)
@@ -53,7 +53,7 @@ def demo(stage: Stage) -> None:
         stage.shoot_panel(panel, "finished")
     rounds = stage.session.trace.kind(Kind.ROUND)["round"]
     stage.session.view.select_round(int(rounds[len(rounds) // 2]))
-    for panel in PANELS[:3]:
+    for panel in PANELS[:4]:
         stage.shoot_panel(panel, "selected")
     stage.shoot_window("selected")
     for name in DIALOGS:
@@ -65,12 +65,12 @@ def without_drafts(stage: Stage) -> None:
     """A model is loaded and nothing has run; then a run without drafts, and one that goes back by checkpoints."""
     stage.session.open_model(demo_model())
     stage.pump(lambda: stage.session.state is SessionState.READY)
-    for panel in PANELS[:4]:
+    for panel in PANELS[:5]:
         stage.shoot_panel(panel, "not-run")
     stage.run_demo()
     stage.window.setup.set_draft_length(0)
     stage.run()
-    for panel in ("output", "acceptance", "engine"):
+    for panel in ("output", "acceptance", "checkpoints", "engine"):
         stage.shoot_panel(panel, "no-drafts")
 
 
@@ -83,6 +83,39 @@ def eight_slots(stage: Stage) -> None:
     stage.shoot_window("eight-slots")
     stage.shoot_panel("timeline", "host-checkpoints")
     stage.shoot_panel("engine", "host-checkpoints")
+
+
+def ways_back(stage: Stage) -> None:
+    """The demo with each way back asked for, and page by page with the one that the engine takes by itself."""
+    stage.run_demo()
+    stage.shoot_pages("auto")
+    for mode in (CheckpointMode.ROLLBACK, CheckpointMode.HOST):
+        stage.window.setup.set_checkpoint(mode)
+        stage.run()
+        stage.shoot_pages(mode.value, ("Times", "Spread", "Memory"))
+    stage.shoot_window("host-checkpoints")
+
+
+def fallbacks(stage: Stage) -> None:
+    """A long run on a model that is granted no rollback: device memory runs out now and then."""
+    stage.session.open_model("fake:hybrid")
+    stage.pump(lambda: stage.session.state is SessionState.READY)
+    stage.shoot_pages("not-run")
+    setup = stage.window.setup
+    setup.change(dataclasses.replace(setup.values, max_tokens=1_500, ignore_eos=True))
+    setup.set_checkpoint(CheckpointMode.DEVICE)
+    stage.run()
+    stage.shoot_pages("fallbacks")
+    stage.shoot_window("fallbacks")
+
+
+def without_checkpoints(stage: Stage) -> None:
+    """Models that need no checkpoints: one that drops its newest tokens by itself, and one that drafts nothing."""
+    for path in ("fake:plain", "fake:dense"):
+        stage.session.open_model(path)
+        stage.pump(lambda: stage.session.state is SessionState.READY)
+        stage.run()
+        stage.shoot_pages(path.partition(":")[2])
 
 
 def engine_killed(stage: Stage) -> None:
@@ -154,6 +187,9 @@ SCENES: tuple[tuple[str, Callable[[Stage], None]], ...] = (
     ("native", demo),
     ("native", without_drafts),
     ("native", eight_slots),
+    ("native", ways_back),
+    ("fake:0", fallbacks),
+    ("fake:0", without_checkpoints),
     ("native", engine_killed),
     ("native", server_lost),
     ("native", run_refused),

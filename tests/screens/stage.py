@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from PySide6.QtCore import QCoreApplication, QEvent
@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QApplication, QDialog, QWidget
 
 from draftscope.base.theme import THEMES, Theme
 from draftscope.engine.worker_client import WorkerClient
+from draftscope.panels.checkpoints import TABS, CheckpointsPanel
 from draftscope.panels.panel import Panel
 from draftscope.session.session import Session
 from draftscope.session.settings import Settings
@@ -97,6 +98,16 @@ class Stage:
         panel = self.panel(panel_id)
         self.settle()
         self._shoot(panel, f"panel-{panel_id}-{name}")
+
+    def shoot_pages(self, name: str, titles: Collection[str] = ()) -> None:
+        """The pages of the Checkpoints panel, all of them or those with these titles."""
+        panel = self.panel("checkpoints")
+        assert isinstance(panel, CheckpointsPanel)
+        for index, (title, _) in enumerate(TABS):
+            if not titles or title in titles:
+                panel.tabs.setCurrentIndex(index)
+                self.shoot_panel("checkpoints", f"{title.lower()}-{name}")
+        panel.tabs.setCurrentIndex(0)
 
     def shoot_dialog(self, name: str, opening: Callable[[], object]) -> None:
         """The dialog that an action opens; closed again afterwards."""
