@@ -89,7 +89,7 @@ def ways_back(stage: Stage) -> None:
     """The demo with each way back asked for, and page by page with the one that the engine takes by itself."""
     stage.run_demo()
     stage.shoot_pages("auto")
-    for mode in (CheckpointMode.ROLLBACK, CheckpointMode.HOST):
+    for mode in (CheckpointMode.ROLLBACK, CheckpointMode.COW, CheckpointMode.DEVICE, CheckpointMode.HOST):
         stage.window.setup.set_checkpoint(mode)
         stage.run()
         stage.shoot_pages(mode.value, ("Times", "Spread", "Memory"))

@@ -166,6 +166,9 @@ def test_without_another_way_a_slot_goes_without_a_draft_or_is_read_again() -> N
     )
     for reason in (FallbackReason.BEYOND_REACH, FallbackReason.RESTORE_FAILED, FallbackReason.POSITION_MISMATCH):
         assert fallback(reason, Mechanism.HOST, Mechanism.NONE).endswith("the slot is read again from its beginning.")
+    assert fallback(FallbackReason.REFUSED, Mechanism.ROLLBACK, Mechanism.HOST).endswith(
+        "so the slot is read again from its beginning and goes on with checkpoints in host memory."
+    )
 
 
 @pytest.mark.parametrize("reason", FallbackReason)

@@ -84,6 +84,7 @@ class FakeBackend:
         self._model: ModelSettings | None = None
         self._load_ms = 0.0
         self._slots: list[FakeSlot] = []
+        self._memory: tuple[MemoryUse, ...] = ()
         self._cancelled: set[int] = set()
         self._interrupted = threading.Event()
         self._new_round(ContextSettings(), Mechanism.NONE)
@@ -117,6 +118,7 @@ class FakeBackend:
             raise EngineError(ErrorCode.NOT_LOADED, "No model is loaded.", "Open a GGUF file first.")
         report = report_of(self._model, context, self._load_ms)
         self._slots = [FakeSlot(slot, self._recorder) for slot in range(report.n_slots)]
+        self._memory = report.memory
         self._cancelled.clear()
         mechanism = Mechanism[report.way_back.granted.upper()]
         self._new_round(context if report.speculation.is_active else _without_draft(context), mechanism)
@@ -132,6 +134,7 @@ class FakeBackend:
         """See ``Backend.unload``."""
         self._model = None
         self._slots = []
+        self._memory = ()
 
     def chat_template(self) -> ChatTemplate | None:
         """See ``Backend.chat_template``."""
@@ -189,11 +192,11 @@ class FakeBackend:
 
     def memory_use(self) -> tuple[MemoryUse, ...]:
         """See ``Backend.memory_use``."""
-        return ()
+        return self._memory
 
     def decode_cost(self) -> DecodeCost:
         """See ``Backend.decode_cost``."""
-        return DecodeCost()
+        return self._round.decode_cost()
 
     def checkpoint_counts(self) -> CheckpointCounts:
         """See ``Backend.checkpoint_counts``."""

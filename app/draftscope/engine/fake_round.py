@@ -10,7 +10,7 @@ from draftscope.engine.events import NO_ROUND, FallbackReason, Mechanism, Origin
 from draftscope.engine.fake_costs import STATE_BYTES
 from draftscope.engine.fake_record import FakeRecorder
 from draftscope.engine.fake_slot import FakeSlot
-from draftscope.engine.protocol import CatchUp, ContextSettings
+from draftscope.engine.protocol import CatchUp, ContextSettings, DecodeCost
 
 MAX_RIDING_REPLAY = 2
 """Replayed tokens that ride with the next verification; more are decoded alone."""
@@ -92,6 +92,11 @@ class FakeRound:
         self._recorder.operation(Phase.IDLE)
         self._recorder.round = int(NO_ROUND)
 
+    def decode_cost(self) -> DecodeCost:
+        """What a decode costs by script."""
+        unit_us = self._unit_ns / 1e3
+        return DecodeCost(self.counts["target"], _VERIFY * unit_us, _ROW * unit_us)
+
     # ---- steps
 
     def _draft(self, slots: list[FakeSlot]) -> list[_Entry]:
@@ -138,14 +143,15 @@ class FakeRound:
             self._recorder.save(slot.id, way, start_ns, slot.n_decoded, slot.epoch, STATE_BYTES)
 
     def _way_of_save(self, slot: FakeSlot) -> Mechanism:
-        """Now and then there is no room: device memory gives way to host memory, and that to a round without draft."""
-        if (self._recorder.round * 7 + slot.id) % _NO_MEMORY_EVERY < _NO_MEMORY_EVERY - 1:
-            return self._mechanism
+        """Now and then there is no room: a slot leaves device memory until its task ends, or a round has no draft."""
         instead = _INSTEAD.get(self._mechanism)
-        if instead is None:
+        if slot.has_left_device:
+            return Mechanism.HOST
+        if instead is None or (self._recorder.round * 7 + slot.id) % _NO_MEMORY_EVERY < _NO_MEMORY_EVERY - 1:
             return self._mechanism
         self.counts["n_fallbacks"] += 1
         self._recorder.fallback(slot.id, FallbackReason.NO_MEMORY, slot.n_decoded, self._mechanism, instead)
+        slot.has_left_device = self._mechanism is Mechanism.DEVICE
         return instead
 
     def _verify(self, entries: list[_Entry]) -> None:

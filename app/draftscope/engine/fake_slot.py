@@ -27,6 +27,7 @@ class FakeSlot:
     epoch: int = 0
     saved_at: int = -1
     saved_by: Mechanism = Mechanism.NONE
+    has_left_device: bool = False
     n_rounds: int = 0
     accepted_at: list[int] = field(default_factory=list)
     drafted_at: list[int] = field(default_factory=list)
@@ -40,7 +41,7 @@ class FakeSlot:
         self.tokens = list(tokens)
         self.n_prompt, self.n_decoded, self.n_rounds, self.saved_at = len(tokens), 0, 0, -1
         self.accepted_at, self.drafted_at = [0] * n_draft_max, [0] * n_draft_max
-        self._end = None
+        self._end, self.has_left_device = None, False
         self.submitted_ns = self.first_token_ns = self.last_token_ns = self.recorder.now_ns
         self._random = random.Random(f"{self.id}/{seed}/{tokens}")
         self._said = b""

@@ -54,6 +54,14 @@ _INSTEAD = {
 }
 """What is done instead, as the second half."""
 
+_LOSES_PLACE = (
+    FallbackReason.BEYOND_REACH,
+    FallbackReason.REFUSED,
+    FallbackReason.RESTORE_FAILED,
+    FallbackReason.POSITION_MISMATCH,
+)
+"""After these the slot has no state to go on from and is prefilled again, whatever way it takes from then on."""
+
 _NOTHING_SAVED = "so nothing was drafted in this round"
 _READ_AGAIN = "so the slot is read again from its beginning"
 _NO_WAY = "so no states are saved"
@@ -80,8 +88,11 @@ class FallbackKind(NamedTuple):
     def clause(self) -> str:
         """Why, and what is done instead, without a capital letter and a full stop."""
         why = _REASONS[self.reason].format(asked=MECHANISMS[self.asked], where=_PLACES.get(self.asked, ""))
-        instead = _INSTEAD.get(self.used) or _WITHOUT.get(self.reason, _READ_AGAIN)
-        return f"{why}, {instead}"
+        if self.used is Mechanism.NONE:
+            return f"{why}, {_WITHOUT.get(self.reason, _READ_AGAIN)}"
+        if self.reason in _LOSES_PLACE:
+            return f"{why}, {_READ_AGAIN} and goes on with {MECHANISMS[self.used]}"
+        return f"{why}, {_INSTEAD[self.used]}"
 
     @property
     def sentence(self) -> str:
