@@ -219,6 +219,19 @@ def test_a_round_that_is_selected_elsewhere_is_marked_here(make: Make) -> None:
     assert not panel.times.plot._marker.isVisible()
 
 
+def test_the_ring_is_around_events_too_that_were_left_out(make: Make) -> None:
+    records = make_many(100_000)
+    session = session_with(records)
+    panel = make(session)
+    session.view.select_round(300)
+    panel.refresh()
+    here = records[np.isin(records["kind"], (Kind.SAVE, Kind.RESTORE)) & (records["round"] == 300)]
+    assert len(panel.times.plot._picked.getData()[0]) == len(here) > 4
+    panel.times.show_slot(1)
+    panel.refresh()
+    assert len(panel.times.plot._picked.getData()[0]) == np.count_nonzero(here["slot"] == 1)
+
+
 def test_arrow_keys_go_from_round_to_round(make: Make, qtbot: QtBot) -> None:
     session = session_with(make_records(40))
     panel = make(session)
@@ -241,7 +254,7 @@ def test_before_a_run_the_times_ask_for_one_and_the_rest_is_there(make: Make) ->
     assert "Press Run to see how long states take" in shown_text(panel)
     assert panel.headline == "cow"
     turn_to(panel, CALIBRATION)
-    assert "cow · taken" in panel.choice.words
+    assert "Taken: copy on write." in panel.choice.words
     turn_to(panel, MEMORY)
     assert "saved states" in panel.memory.table.words
     turn_to(panel, FALLBACKS)
@@ -309,7 +322,8 @@ def test_the_calibration_marks_what_was_taken_and_says_why_others_could_not_be(m
     turn_to(panel, CALIBRATION)
     lines = panel.choice.words.split("\n")
     timed = {way.mechanism: way for way in loaded.way_back.calibration}
-    assert [line.split(" | ")[0] for line in lines[1:5]] == ["rollback", "cow · taken", "device", "host"]
+    assert [line.split(" | ")[0] for line in lines[1:5]] == ["rollback", "cow", "device", "host"]
+    assert panel.choice.table.marked == ("cow",)
     assert timed["rollback"].why in lines[1]
     assert units.figure(timed["cow"].save_us) in lines[2]
     assert f"{timed['host'].round_us:,.0f}" in lines[4]

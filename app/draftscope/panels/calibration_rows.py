@@ -16,7 +16,10 @@ COLUMNS = (
     Column(
         "replay", "What decoding half a draft again adds: alone or in front of the next draft, the cheaper of both."
     ),
-    Column("a round", "All of it, for a round in which every draft is half rejected; the least is taken."),
+    Column(
+        "a round",
+        "All of it, for a round in which every draft is half rejected. Upper ways win where lower ones save little.",
+    ),
     Column("a slot", "Bytes beside the live state."),
 )
 
@@ -35,7 +38,7 @@ def _row(timed: TimedWay) -> Row:
     times = (timed.save_us, timed.restore_us, timed.verify_us, timed.after_us, timed.replay_us, timed.round_us)
     figures = (*(_figure(us) for us in times), units.bytes_text(timed.bytes_per_slot))
     means = f"{means}: timed {timed.n_timed} times. {timed.why}".strip()
-    return Row(f"{name} · taken" if timed.is_chosen else name, figures, means=means, is_marked=timed.is_chosen)
+    return Row(name, figures, means=means, is_marked=timed.is_chosen)
 
 
 def _figure(us: float) -> str:

@@ -16,7 +16,7 @@ from PySide6.QtWidgets import QToolTip
 from draftscope.base import units
 from draftscope.base.theme import MARKERS, Theme
 from draftscope.engine.events import Kind, Mechanism
-from draftscope.panels.decades import Span, span_around, tick_text, ticks, unit_of
+from draftscope.panels.decades import Span, log_us, span_around, tick_text, ticks, unit_of
 from draftscope.panels.fonts import figure_font
 from draftscope.panels.paint_clock import PaintClock
 from draftscope.panels.plot import Axis, Plot
@@ -94,6 +94,7 @@ class EventPlot(Plot):
     def __init__(self, theme: Theme, clock: PaintClock) -> None:
         self._items: dict[tuple[Kind, int], pg.ScatterPlotItem] = {}
         self._series: Mapping[Kind, EventSeries] = {}
+        self._slot: int | None = None
         self._shown = _NOTHING
         self._extent: pg.PlotDataItem | None = None
         self._picked: pg.ScatterPlotItem | None = None
@@ -119,7 +120,7 @@ class EventPlot(Plot):
 
     def show_events(self, series: Mapping[Kind, EventSeries], slot: int | None = None) -> None:
         """Draw what of these series is in view; of one slot, or of all."""
-        self._series = series
+        self._series, self._slot = series, slot
         full = [columns for columns in series.values() if len(columns)]
         if not full:
             self._draw(_NOTHING)
@@ -179,11 +180,16 @@ class EventPlot(Plot):
         return self._items[kind, marker]
 
     def mark_round(self, round_id: int | None) -> None:
-        """Mark the selected round: a line, and a ring around each of its points."""
+        """Mark the selected round: a line, and a ring around each of its events, those that were left out too."""
         self.mark_x(round_id)
-        here = np.flatnonzero(self._shown.x == round_id) if round_id is not None else np.zeros(0, np.int64)
+        found: list[float] = []
+        if round_id is not None:
+            for columns in self._series.values():
+                here = slice(*np.searchsorted(columns.round.view, (round_id, round_id + 1)).tolist())
+                times, slots = columns.duration_us.view[here], columns.slot.view[here]
+                found.extend((times if self._slot is None else times[slots == self._slot]).tolist())
         assert self._picked is not None
-        self._picked.setData(x=self._shown.x[here], y=self._shown.y[here])
+        self._picked.setData(x=[round_id] * len(found), y=[log_us(us) for us in found])
 
     def event_at(self, place: QPointF) -> Event | None:
         """The event whose point lies nearest to a place of the scene, within reach."""

@@ -12,7 +12,7 @@ from draftscope.base.theme import Theme
 from draftscope.panels.fonts import figure_font
 
 CHIP = 9
-PADDING = "1px 4px"
+PADDING = "0px 3px 1px 3px"
 
 
 class Column(NamedTuple):
@@ -64,6 +64,11 @@ class FigureTable(QWidget):
         """All that the table says, a row a line."""
         return "\n".join(" | ".join(label.text() for label in line) for line in self._labels)
 
+    @property
+    def marked(self) -> tuple[str, ...]:
+        """Names of the rows that are marked: in bold, on the ground of what is selected."""
+        return tuple(row.name for row in self._rows if row.is_marked)
+
     def set_theme(self, theme: Theme) -> None:
         """Take the colours of a theme."""
         self._theme = theme
@@ -100,7 +105,7 @@ class FigureTable(QWidget):
 
     def _label(self, line: int, column: int, n_columns: int) -> QLabel:
         label = QLabel(self)
-        label.setFont(figure_font(0.92))
+        label.setFont(figure_font(0.9))
         label.setTextFormat(Qt.TextFormat.PlainText)
         is_figure = column > 0 and n_columns == 1
         side = Qt.AlignmentFlag.AlignRight if is_figure else Qt.AlignmentFlag.AlignLeft
