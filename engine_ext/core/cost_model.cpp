@@ -57,6 +57,13 @@ void CostModel::learn_save(int64_t duration_ns) {
     save                = save == 0 ? duration : save + smoothing * (std::min(duration, outlier * save) - save);
 }
 
+void CostModel::learn_yield(int32_t n_tokens, int64_t duration_ns) {
+    if (n_tokens > 0) {
+        const double duration = static_cast<double>(duration_ns) / n_tokens;
+        per_token             = per_token == 0 ? duration : per_token + smoothing * (std::min(duration, outlier * per_token) - per_token);
+    }
+}
+
 void CostModel::learn_round(bool is_rejected) {
     rejected += smoothing * ((is_rejected ? 1.0 : 0.0) - rejected);
 }
@@ -90,8 +97,8 @@ double cost_of(int32_t limit, std::span<const Waiting> slots, const CostModel & 
         if (rides) {
             cost += costs.rejected_share() * costs.token_ns() * slot.n_replay;
         } else {
-            alone.push_back({slot.slot, slot.n_replay});
-            cost += costs.save_ns();
+            alone.push_back({slot.slot, slot.n_replay + 1});
+            cost += costs.save_ns() + costs.token_ns() - costs.yield_ns();
         }
     }
     return cost + costs.graph_ns() * (count_graphs(alone, is_sequential) + count_graphs(verify, is_sequential));

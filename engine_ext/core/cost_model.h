@@ -16,6 +16,7 @@ class CostModel {
 public:
     void learn_decode(int64_t n_graphs, int64_t n_tokens, int64_t duration_ns);
     void learn_save(int64_t duration_ns);
+    void learn_yield(int32_t n_tokens, int64_t duration_ns);    // of a round, all slots together
     void learn_round(bool is_rejected);    // of one slot: whether a part of its draft was
 
     // Whether decodes of different enough sizes were seen to tell the two costs apart.
@@ -23,6 +24,7 @@ public:
     double  graph_ns() const { return graph; }
     double  token_ns() const { return token; }
     double  save_ns() const { return save; }
+    double  yield_ns() const { return per_token; }    // that a round took for each token it yielded
     double  rejected_share() const { return rejected; }
     int64_t n_decodes() const { return n; }
 
@@ -32,7 +34,7 @@ private:
     int64_t n = 0;
     // Sums for least squares on g and n, each decode weighted by its age and by 1 / (expected time)^2.
     double  gg = 0, gn = 0, nn = 0, gt = 0, nt = 0;
-    double  graph = 0, token = 0, save = 0, rejected = 0.5;
+    double  graph = 0, token = 0, save = 0, rejected = 0.5, per_token = 0;
     bool    known = false;
 };
 
@@ -56,9 +58,9 @@ struct Waiting {
 // The longest replay that rides in front of a verification may have this many tokens, by whatever policy: it bounds a batch.
 constexpr int32_t max_riding_replay = 8;
 
-// Replays of at most so many tokens ride in the next verification, longer ones are decoded alone before it. Riding saves
-// a graph run (not where it makes slots unequal) and a save; but a replay that rode is carried again after the next
-// rejection. Until costs are known: two tokens, which was never far from the best.
+// Replays of at most so many tokens ride in the next verification, longer ones are decoded alone before it, together with
+// the sampled token, and yield a token. Riding saves a graph run (not where it makes slots unequal) and a save; but a replay
+// that rode is carried again after the next rejection. Until costs are known: two tokens, which was never far from the best.
 int32_t choose_riding_limit(std::span<const Waiting> slots, const CostModel & costs, ReplayPolicy policy, bool is_sequential);
 
 }  // namespace draftscope

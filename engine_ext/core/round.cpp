@@ -3,6 +3,7 @@
 #include "probability.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 
 namespace draftscope {
@@ -11,8 +12,9 @@ void Round::run(std::span<Slot * const> generating) {
     slots.assign(generating.begin(), generating.end());
     contexts.recorder.round = counts.rounds++ - n_earlier;
     t_start_ns              = now_ns();
-    draft();
+    n_yielded               = 0;
     replay_alone();
+    draft();
     checkpoint();
     for (const std::span<Slot * const> part : parts()) {
         if (verify(part)) {
@@ -22,6 +24,7 @@ void Round::run(std::span<Slot * const> generating) {
         }
     }
     entries.clear();
+    contexts.costs.learn_yield(n_yielded, now_ns() - t_start_ns);
     contexts.recorder.operation(Phase::Idle);
     contexts.recorder.round = no_round;
 }
@@ -55,42 +58,68 @@ void Round::draft() {
     drop_cancelled();
 }
 
+// Slots whose replay is better decoded alone: together with the sampled token behind it, so that the decode yields a token
+// as one without a draft does. The draft then starts from that token.
 void Round::replay_alone() {
-    std::vector<Waiting> waiting;
-    for (const Slot * slot : slots) {
-        waiting.push_back({slot->id, slot->n_pending() - 1, 1 + static_cast<int32_t>(slot->draft.size())});
-    }
-    const bool none_waits = std::all_of(waiting.begin(), waiting.end(), [](const Waiting & slot) { return slot.n_replay == 0; });
-    if (none_waits) {
-        return;
-    }
-    const int32_t       limit = choose_riding_limit(waiting, contexts.costs, contexts.settings.replay, !contexts.is_unified);
-    std::vector<Slot *> behind;
-    contexts.target.clear();
-    for (Slot * slot : slots) {
-        if (slot->n_pending() - 1 > limit) {
-            behind.push_back(slot);
-            for (int32_t i = 0; i + 1 < slot->n_pending(); i++) {
-                contexts.target.add(slot->id, slot->tokens[static_cast<size_t>(slot->n_decoded + i)], slot->n_decoded + i, false);
-            }
-        }
-    }
+    drop_cancelled();
+    const std::vector<Slot *> behind = choose_behind();
     if (behind.empty()) {
         return;
+    }
+    contexts.target.clear();
+    std::vector<int32_t> last;    // batch index of each slot's sampled token
+    for (const Slot * slot : behind) {
+        last.push_back(add_pending(*slot));
     }
     const int64_t      t_start = now_ns();
     const DecodeStatus status  = decode_target(contexts, counts, Phase::Replay);
     if (status != DecodeStatus::Done) {
         end_slots(contexts, behind, status, "the replay");
-        drop_cancelled();
         return;
     }
-    for (Slot * slot : behind) {
-        const int32_t n = slot->n_pending() - 1;
-        contexts.recorder.span(Phase::Replay, slot->id, t_start, slot->n_decoded, n, n);
-        slot->n_decoded += n;
+    for (size_t i = 0; i < behind.size(); i++) {
+        Slot &        slot = *behind[i];
+        const int32_t n    = slot.n_pending();
+        contexts.recorder.span(Phase::Replay, slot.id, t_start, slot.n_decoded, n, n - 1);
+        slot.n_decoded += n;
+        if (contexts.driver != nullptr) {
+            contexts.driver->take_rows(slot.id, contexts.target, last[i], 1);
+        }
+        if (take_sampled(slot, slot.sample(contexts.target.context(), last[i]), last[i])) {
+            clear_slot(contexts, slot.id);
+            slot.n_decoded = 0;
+        }
     }
-    drop_cancelled();
+}
+
+std::vector<Slot *> Round::choose_behind() const {
+    std::vector<Waiting> waiting;
+    for (const Slot * slot : slots) {
+        waiting.push_back({slot->id, slot->n_pending() - 1, 1 + contexts.settings.n_draft_max});
+    }
+    std::vector<Slot *> behind;
+    if (std::any_of(waiting.begin(), waiting.end(), [](const Waiting & slot) { return slot.n_replay > 0; })) {
+        const int32_t limit = choose_riding_limit(waiting, contexts.costs, contexts.settings.replay, !contexts.is_unified);
+        std::copy_if(slots.begin(), slots.end(), std::back_inserter(behind), [limit](const Slot * slot) { return slot->n_pending() - 1 > limit; });
+    }
+    return behind;
+}
+
+// The slot's tokens that are not decoded yet; the last is an output. Returns its batch index.
+int32_t Round::add_pending(const Slot & slot) {
+    int32_t index = -1;
+    for (int32_t i = 0; i < slot.n_pending(); i++) {
+        index = contexts.target.add(slot.id, slot.tokens[static_cast<size_t>(slot.n_decoded + i)], slot.n_decoded + i, i + 1 == slot.n_pending());
+    }
+    return index;
+}
+
+// A token of the target's own choice from the output at `index`. True when the task ends with it.
+bool Round::take_sampled(Slot & slot, int32_t token, int32_t index) {
+    const float p = probability_of(contexts.target.logits(index), contexts.model.n_vocab(), token);
+    contexts.recorder.token(slot.id, Origin::Sampled, slot.n_tokens(), token, 0, -1, static_cast<double>(p));
+    n_yielded++;
+    return slot.emit(contexts.model, token, contexts.settings.n_ctx);
 }
 
 void Round::checkpoint() {
@@ -135,12 +164,7 @@ bool Round::verify(std::span<Slot * const> part) {
     entries.clear();
     contexts.target.clear();
     for (Slot * slot : part) {
-        Entry entry{slot, -1, slot->n_pending() - 1, 0};
-        for (int32_t i = 0; i < slot->n_pending(); i++) {
-            const bool    output = i + 1 == slot->n_pending();
-            const int32_t index  = contexts.target.add(slot->id, slot->tokens[static_cast<size_t>(slot->n_decoded + i)], slot->n_decoded + i, output);
-            entry.first          = output ? index : entry.first;
-        }
+        const Entry entry{slot, add_pending(*slot), slot->n_pending() - 1, 0};
         for (size_t i = 0; i < slot->draft.size(); i++) {
             contexts.target.add(slot->id, slot->draft[i], slot->n_tokens() + static_cast<int32_t>(i), true);
         }
@@ -176,21 +200,21 @@ void Round::accept(Entry & entry) {
     const std::vector<float>   probabilities = slot.draft_probability;
     bool                       ended         = false;
     for (int32_t i = 0; !ended; i++) {
-        const int32_t chosen   = slot.sample(contexts.target.context(), entry.first + i);
-        const int32_t position = slot.n_tokens();
-        const bool    match    = i < n_draft && chosen == draft[static_cast<size_t>(i)];
+        const int32_t chosen = slot.sample(contexts.target.context(), entry.first + i);
+        const bool    match  = i < n_draft && chosen == draft[static_cast<size_t>(i)];
         if (match) {
-            contexts.recorder.token(slot.id, Origin::Accepted, position, chosen, i + 1, -1, static_cast<double>(probabilities[static_cast<size_t>(i)]));
+            contexts.recorder.token(slot.id, Origin::Accepted, slot.n_tokens(), chosen, i + 1, -1, static_cast<double>(probabilities[static_cast<size_t>(i)]));
             entry.n_accepted++;
+            n_yielded++;
+            ended = slot.emit(contexts.model, chosen, contexts.settings.n_ctx);
         } else {
             for (int32_t j = i; j < n_draft; j++) {
                 contexts.recorder.token(slot.id, Origin::Rejected, n_before + j, draft[static_cast<size_t>(j)], j + 1, j == i ? chosen : -1,
                                         static_cast<double>(probabilities[static_cast<size_t>(j)]));
             }
-            const float p = probability_of(contexts.target.logits(entry.first + i), contexts.model.n_vocab(), chosen);
-            contexts.recorder.token(slot.id, Origin::Sampled, position, chosen, 0, -1, static_cast<double>(p));
+            take_sampled(slot, chosen, entry.first + i);
+            ended = true;
         }
-        ended = slot.emit(contexts.model, chosen, contexts.settings.n_ctx) || !match;
     }
     slot.count_round(n_draft, entry.n_accepted);
     if (n_draft > 0) {

@@ -1,4 +1,4 @@
-// One round for all generating slots together: draft, checkpoint, verify, accept, go back.
+// One round for all generating slots together: replay where it does not ride, draft, checkpoint, verify, accept, go back.
 #pragma once
 
 #include "scheduler.h"
@@ -29,8 +29,11 @@ private:
         int32_t n_accepted;
     };
 
-    void draft();
     void replay_alone();
+    std::vector<Slot *> choose_behind() const;
+    int32_t add_pending(const Slot & slot);
+    bool take_sampled(Slot & slot, int32_t token, int32_t index);
+    void draft();
     void checkpoint();
     std::vector<std::span<Slot * const>> parts();
     bool verify(std::span<Slot * const> part);
@@ -46,6 +49,7 @@ private:
     std::vector<Entry>  entries;
     int64_t             t_start_ns = 0;
     int32_t             n_earlier  = 0;    // rounds of earlier runs
+    int32_t             n_yielded  = 0;    // tokens of this round, of all slots
 };
 
 }  // namespace draftscope

@@ -191,5 +191,6 @@ def test_that_memory_does_not_grow_with_saves(mode: CheckpointMode, random_qwen3
             for slot in range(2):
                 bench.submit(SlotTask(slot, Prompt(), GREEDY, 64, ignore_eos=True), token_prompts(2)[slot])
             bench.finish()
-            seen.append(bench.backend.memory_use())
+            # Scratch memory grows until every shape of a decode was there once.
+            seen.append([kind for kind in bench.backend.memory_use() if kind.kind != "compute"])
     assert seen[0] == seen[1] == seen[2]
