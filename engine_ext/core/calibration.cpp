@@ -6,6 +6,8 @@
 #include "memory_use.h"
 #include "target_context.h"
 
+#include <time.h>
+
 #include <algorithm>
 #include <memory>
 
@@ -15,7 +17,7 @@ namespace {
 
 constexpr int32_t n_prompt     = 4;     // tokens before the first measurement
 constexpr int32_t n_cycles     = 9;
-constexpr int64_t time_per_way = 90'000'000;    // ns
+constexpr int64_t time_per_way = 50'000'000;    // ns
 
 double median_us(std::vector<int64_t> durations_ns) {
     if (durations_ns.empty()) {
@@ -26,9 +28,20 @@ double median_us(std::vector<int64_t> durations_ns) {
     return static_cast<double>(*middle) / 1e3;
 }
 
+// The clock for decodes. On the CPU that of the thread: it stands still while another program has the processor.
+int64_t compute_ns(bool is_on_cpu) {
+    timespec time{};
+    clock_gettime(is_on_cpu ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &time);
+    return static_cast<int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
+}
+
 // Of decodes the best: other programs disturb them far more than the ways back differ.
 double best_us(const std::vector<int64_t> & durations_ns) {
     return durations_ns.empty() ? 0 : static_cast<double>(*std::min_element(durations_ns.begin(), durations_ns.end())) / 1e3;
+}
+
+double round_of(const TimedWay & way, int32_t n_slots) {
+    return way.verify_us + n_slots * (way.save_us + way.restore_us) + way.replay_us;
 }
 
 // One small context with all slots in it.
@@ -48,7 +61,17 @@ public:
     }
 
     int32_t n_rs_seq() const { return static_cast<int32_t>(llama_n_rs_seq(target->context())); }
-    bool    warm_up() { return decode(n_prompt) >= 0; }
+
+    bool decode_prompt() { return decode(n_prompt) >= 0; }
+
+    // What happens only once: memory for a first saved state.
+    bool warm_up() {
+        const bool is_saved = mechanism == Mechanism::Rollback || save();
+        saves.clear();
+        seen.clear();
+        return is_saved;
+    }
+
     int64_t state_bytes() const { return state_tensor_bytes(*target, 0); }
     bool    has_device_room() const { return companion->has_device_room(state_bytes() * settings.n_slots); }
 
@@ -69,7 +92,7 @@ public:
         way.verify_us  = best_us(verifies);
         way.after_us   = best_us(verifies_after) - way.verify_us;
         way.replay_us  = alone.empty() ? 0 : std::max(0.0, std::min(best_us(alone), best_us(rides) - way.verify_us));
-        way.round_us   = way.verify_us + settings.n_slots * (way.save_us + way.restore_us) + way.replay_us;
+        way.round_us   = round_of(way, settings.n_slots);
         decodes.insert(decodes.end(), seen.begin(), seen.end());
         return true;
     }
@@ -85,11 +108,11 @@ private:
                 position++;
             }
         }
-        const int64_t t_start = now_ns(), runs = target->n_graph_runs();
+        const int64_t t_start = compute_ns(is_on_cpu), runs = target->n_graph_runs();
         if (target->decode() != DecodeStatus::Done) {
             return -1;
         }
-        const int64_t duration = now_ns() - t_start;
+        const int64_t duration = compute_ns(is_on_cpu) - t_start;
         seen.push_back({mechanism, target->n_graph_runs() - runs, target->size(), duration});
         return duration;
     }
@@ -177,6 +200,7 @@ private:
     std::vector<int64_t>                         saves, restores, verifies, verifies_after, alone, rides;
     std::vector<CalibrationResult::Decode>       seen;
     bool                                         is_whole = false;
+    const bool                                   is_on_cpu = model.devices() == std::vector<std::string>{"CPU"};
 };
 
 std::string mib(int64_t bytes) {
@@ -198,7 +222,7 @@ TimedWay try_way(const Model & model, const ContextSettings & settings, Mechanis
                       std::to_string(trial.n_rs_seq()) + " granted).";
             return way;
         }
-        const bool is_warm = trial.warm_up();
+        const bool has_state = trial.decode_prompt();
         way.bytes_per_slot = trial.state_bytes() * (mechanism == Mechanism::Rollback ? settings.n_draft_max : 1);
         const int64_t bytes = way.bytes_per_slot * settings.n_slots;
         if (settings.host_room_bytes >= 0 && bytes > settings.host_room_bytes) {
@@ -207,7 +231,7 @@ TimedWay try_way(const Model & model, const ContextSettings & settings, Mechanis
         } else if (mechanism == Mechanism::Device && !trial.has_device_room()) {
             way.is_available = false;
             way.why          = "The device has no room for the states of all slots.";
-        } else if (!is_warm || !trial.time(way, result.decodes)) {
+        } else if (!has_state || !trial.warm_up() || !trial.time(way, result.decodes)) {
             way.is_available = false;
             way.why          = "llama.cpp refused a step of it on this model.";
         } else if (way.n_timed == 0) {
@@ -220,6 +244,29 @@ TimedWay try_way(const Model & model, const ContextSettings & settings, Mechanis
     return way;
 }
 
+void take_best(TimedWay & way, const TimedWay & again, int32_t n_slots) {
+    if (again.n_timed > 0) {
+        way.verify_us = std::min(way.verify_us, again.verify_us);
+        way.replay_us = std::min(way.replay_us, again.replay_us);
+        way.n_timed += again.n_timed;
+        way.round_us = round_of(way, n_slots);
+    }
+}
+
+// Where a way seems to beat one that is preferred, both are timed once more: it may have been another program.
+void confirm_surprise(const Model & model, const ContextSettings & settings, int64_t deadline_ns, CalibrationResult & result) {
+    const auto                   preferred = std::find_if(result.ways.begin(), result.ways.end(), [](const TimedWay & way) { return way.is_available; });
+    const std::vector<Mechanism> order     = rank(result.ways);
+    if (order.empty() || order.front() == preferred->mechanism) {
+        return;
+    }
+    for (TimedWay & way : result.ways) {
+        if (way.mechanism == order.front() || way.mechanism == preferred->mechanism) {
+            take_best(way, try_way(model, settings, way.mechanism, deadline_ns, result), settings.n_slots);
+        }
+    }
+}
+
 }  // namespace
 
 CalibrationResult calibrate(const Model & model, const ContextSettings & settings) {
@@ -228,6 +275,7 @@ CalibrationResult calibrate(const Model & model, const ContextSettings & setting
     for (const Mechanism mechanism : ways_by_preference) {
         result.ways.push_back(try_way(model, settings, mechanism, deadline, result));
     }
+    confirm_surprise(model, settings, deadline, result);
     result.duration_ms = static_cast<double>(now_ns() - t_start) / 1e6;
     return result;
 }

@@ -10,7 +10,9 @@ namespace {
 
 constexpr double  memory        = 0.99;    // weight of a decode after the next one
 constexpr double  smoothing     = 0.05;    // of running means
-constexpr double  outlier       = 4.0;     // times the expected duration: something else had the processor
+constexpr double  outlier       = 4.0;     // times the expected duration: nothing takes longer, whatever was measured
+constexpr double  disturbed     = 1.5;     // times the expected duration: something else had the processor for a while
+constexpr double  doubt         = 0.1;     // weight of a disturbed decode
 constexpr int64_t n_needed      = 8;
 constexpr int32_t default_limit = 2;
 
@@ -24,7 +26,8 @@ void CostModel::learn_decode(int64_t n_graphs, int64_t n_tokens, int64_t duratio
         duration = std::min(duration, outlier * expected);
     }
     const double scale  = known && expected > 0 ? expected : duration;
-    const double weight = scale > 0 ? 1.0 / (scale * scale) : 0.0;
+    const double belief = known && duration > disturbed * expected ? doubt : 1.0;
+    const double weight = scale > 0 ? belief / (scale * scale) : 0.0;
     gg = memory * gg + weight * g * g;
     gn = memory * gn + weight * g * t;
     nn = memory * nn + weight * t * t;
@@ -36,11 +39,11 @@ void CostModel::learn_decode(int64_t n_graphs, int64_t n_tokens, int64_t duratio
 
 void CostModel::solve() {
     const double determinant = gg * nn - gn * gn;
-    // Decodes of one size only leave the two costs undetermined.
-    known = n >= n_needed && determinant > 1e-3 * gg * nn;
-    if (!known) {
+    // Decodes of one size only leave the two costs undetermined: what was known before them stays.
+    if (n < n_needed || determinant <= 1e-3 * gg * nn) {
         return;
     }
+    known = true;
     graph = (nn * gt - gn * nt) / determinant;
     token = (gg * nt - gn * gt) / determinant;
     if (graph < 0) {

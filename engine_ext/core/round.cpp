@@ -56,6 +56,22 @@ void Round::draft() {
         contexts.recorder.span(Phase::Draft, slot->id, t_start, slot->n_tokens(), static_cast<int>(slot->draft.size()), 0);
     }
     drop_cancelled();
+    cut_drafts();
+}
+
+// Drafted tokens that no slot has room for any more are not verified. All slots are cut alike, so that they still bring
+// equal counts.
+void Round::cut_drafts() {
+    int32_t most = 0;
+    for (const Slot * slot : slots) {
+        most = std::max(most, slot->n_left() - 1);
+    }
+    for (Slot * slot : slots) {
+        if (static_cast<int32_t>(slot->draft.size()) > most) {
+            slot->draft.resize(static_cast<size_t>(most));
+            slot->draft_probability.resize(static_cast<size_t>(most));
+        }
+    }
 }
 
 // Slots whose replay is better decoded alone: together with the sampled token behind it, so that the decode yields a token

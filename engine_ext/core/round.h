@@ -34,6 +34,7 @@ private:
     int32_t add_pending(const Slot & slot);
     bool take_sampled(Slot & slot, int32_t token, int32_t index);
     void draft();
+    void cut_drafts();
     void checkpoint();
     std::vector<std::span<Slot * const>> parts();
     bool verify(std::span<Slot * const> part);

@@ -46,6 +46,8 @@ public:
     bool      is_active() const { return state_ == SlotState::Prompt || state_ == SlotState::Generating; }
     // Positions that prefill must reach: all of a new prompt; of a slot that is prefilled again all but the sampled token.
     int32_t n_to_prefill() const { return n_tokens() - (result.tokens.empty() ? 0 : 1); }
+    // Tokens that the task may still produce.
+    int32_t n_left() const { return task_->max_tokens - static_cast<int32_t>(result.tokens.size()); }
     bool    is_first_token_due() const { return result.tokens.empty(); }
 
     void start(const Model & model, Task task_, int32_t n_draft_max);

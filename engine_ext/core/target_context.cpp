@@ -155,11 +155,20 @@ private:
                 made.costs.learn_decode(decode.n_graphs, decode.n_tokens, decode.duration_ns);
             }
         }
-        const std::string reason = !is_open()                                ? "Asked for"
-                                   : chosen != nullptr && chosen->round_us > 0 ? "Cheapest by measurement, " + milliseconds(chosen->round_us) + " a round"
-                                                                               : "First in the order of preference";
+        const std::string reason = !is_open() ? "Asked for" : chosen == nullptr ? "First in the order of preference" : measured(*chosen);
         way.why = refusals + (refusals.empty() || is_open() ? reason : "Next best") + ": " + words_of(mechanism) +
                   (mechanism == Mechanism::Rollback ? ", up to " + steps(way.n_rs_seq_granted) : "") + ".";
+    }
+
+    // What the calibration says for a way.
+    std::string measured(const TimedWay & chosen) const {
+        if (chosen.round_us == 0) {
+            return "First in the order of preference";
+        }
+        const std::vector<TimedWay> & all = made.way_back.calibration;
+        const bool is_cheapest = std::all_of(all.begin(), all.end(), [&](const TimedWay & way) { return way.round_us == 0 || way.round_us >= chosen.round_us; });
+        return is_cheapest ? "Cheapest by measurement, " + milliseconds(chosen.round_us) + " a round"
+                           : milliseconds(chosen.round_us) + " a round by measurement, and no other way is clearly cheaper";
     }
 
     const Model &                          model;

@@ -73,7 +73,7 @@ def test_host_checkpoints_give_the_same_tokens() -> None:
 
 
 def test_a_round_is_one_target_decode_and_k_mtp_decodes() -> None:
-    decodes = _run(*GREEDY)["decodes"]
+    decodes = _run(*GREEDY, "--checkpoint", "rollback")["decodes"]
     assert decodes["target"] == decodes["rounds"]
     assert decodes["draft"] == 3 * decodes["rounds"]
     assert (decodes["replay"], decodes["catch_up"]) == (0, 0)

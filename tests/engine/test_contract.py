@@ -165,7 +165,7 @@ def test_the_same_prompt_gives_the_same_tokens_in_every_slot_and_without_drafts(
 
 
 def test_checkpoints_are_counted_and_change_no_text(talk: Talk, model: str) -> None:
-    talk.load(model)
+    talk.load(model, checkpoint="rollback")
     expected = talk.run(task(max_tokens=24)).results[0].tokens
     assert talk.load(model, checkpoint="host").way_back.granted == "host"
     finished = talk.run(task(max_tokens=24))

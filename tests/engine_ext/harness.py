@@ -11,6 +11,7 @@ from draftscope.engine.backend import CheckpointCounts
 from draftscope.engine.events import Kind, Records
 from draftscope.engine.native import NativeBackend
 from draftscope.engine.protocol import (
+    CheckpointMode,
     ContextSettings,
     DecodeCounts,
     ModelReport,
@@ -118,7 +119,8 @@ def run(
     ``model``: fields of ``ModelSettings``.
     """
     bench = Bench()
-    settings = dataclasses.replace(settings or ContextSettings(n_threads=1), n_slots=len(prompts))
+    settings = settings or ContextSettings(checkpoint=CheckpointMode.ROLLBACK, n_threads=1)  # auto may differ by load
+    settings = dataclasses.replace(settings, n_slots=len(prompts))
     report = bench.load(path, settings, **model)
     for slot, prompt in enumerate(prompts):
         bench.submit(SlotTask(slot, Prompt(), sampling, max_tokens, stop, ignore_eos), prompt)

@@ -39,7 +39,8 @@ def test_that_no_staging_symbol_is_missing() -> None:
 
 def test_that_patch_1_gives_qwen3next_native_rollback(random_qwen3next: Path) -> None:
     # Fails without engine_ext/llama/patches/0001: the library then clamps n_rs_seq to 0 and host checkpoints step in.
-    done = run(random_qwen3next, token_prompts(4), ContextSettings(n_threads=1), max_tokens=96)
+    asked = ContextSettings(checkpoint=CheckpointMode.ROLLBACK, n_threads=1)
+    done = run(random_qwen3next, token_prompts(4), asked, max_tokens=96)
     assert done.report.is_patched
     assert (done.report.way_back.granted, done.report.way_back.n_rs_seq_granted) == ("rollback", 3)
     assert done.counts.target == done.counts.rounds

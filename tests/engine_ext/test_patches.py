@@ -50,7 +50,9 @@ def ask(probe: str, model: Path, *, stock: bool = False) -> dict[str, object] | 
 @pytest.fixture(scope="module")
 def model_of_large_states(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """qwen35 with 8 MiB of recurrent state a sequence, more than the heap has lying about."""
-    return make_hybrid("qwen35", HybridShape(delta_heads=(1, 64, 128))).write(tmp_path_factory.mktemp("models") / "large-states.gguf")
+    return make_hybrid("qwen35", HybridShape(delta_heads=(1, 64, 128))).write(
+        tmp_path_factory.mktemp("models") / "large-states.gguf"
+    )
 
 
 def test_that_the_library_names_its_patches() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from draftscope.engine.protocol import (
 from tests.engine_ext.harness import GREEDY, TEXTS, Bench, open_bench, run, token_prompts
 
 WITHOUT_MTP = ContextSettings(use_mtp=False, n_threads=1)
+BY_NAME = ContextSettings(checkpoint=CheckpointMode.ROLLBACK, n_threads=1)
 
 
 def task(slot: int = 0, **changes: object) -> SlotTask:
@@ -69,8 +71,8 @@ def test_that_a_slot_stops_when_its_context_is_full(demo_model: Path) -> None:
 
 def test_that_a_long_prompt_is_prefilled_in_chunks_with_the_same_text(demo_model: Path) -> None:
     prompt = TEXTS[1] * 30
-    whole = run(demo_model, [prompt, TEXTS[0]], ContextSettings(n_threads=1, n_batch=2048), max_tokens=24)
-    chunks = run(demo_model, [prompt, TEXTS[0]], ContextSettings(n_threads=1, n_batch=32), max_tokens=24)
+    whole = run(demo_model, [prompt, TEXTS[0]], replace(BY_NAME, n_batch=2048), max_tokens=24)
+    chunks = run(demo_model, [prompt, TEXTS[0]], replace(BY_NAME, n_batch=32), max_tokens=24)
     assert chunks.tokens == whole.tokens
     assert chunks.counts.prompt > whole.counts.prompt
     assert chunks.drafts(0) == whole.drafts(0)
@@ -263,7 +265,7 @@ def test_that_slots_that_come_and_go_at_any_time_write_what_they_write_alone(
 def test_that_a_full_ring_drops_and_counts_records_and_the_text_stays_right(demo_model: Path) -> None:
     expected = run(demo_model, TEXTS)
     bench = Bench(capacity=64)
-    bench.load(demo_model, ContextSettings(n_slots=4, n_threads=1))
+    bench.load(demo_model, ContextSettings(n_slots=4, checkpoint=CheckpointMode.ROLLBACK, n_threads=1))
     for slot, text in enumerate(TEXTS):
         bench.submit(task(slot, max_tokens=64), text)
     results = bench.finish()
