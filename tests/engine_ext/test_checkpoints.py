@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from draftscope.engine.events import ENGINE_TRACK, Kind, Mechanism, Phase
-from draftscope.engine.native import _core
+from draftscope.engine.library import core
 from draftscope.engine.protocol import CheckpointMode, ContextSettings, Prompt, Replay, SlotTask
 from tests.engine_ext.harness import GREEDY, TEXTS, Bench, PromptLike, open_bench, run, token_prompts
 
@@ -106,17 +106,17 @@ def test_that_graph_runs_are_foreseen_as_libllama_cuts_decodes(mode: CheckpointM
     for decode in verified[verified["slot"] == ENGINE_TRACK]:
         rows = verified[(verified["slot"] != ENGINE_TRACK) & (verified["round"] == decode["round"])]
         brought = [(int(row["slot"]), int(row["n"])) for row in rows]
-        assert _core.count_graphs(brought, is_sequential=mode is not CheckpointMode.COW) == decode["m"], brought
+        assert core.count_graphs(brought, is_sequential=mode is not CheckpointMode.COW) == decode["m"], brought
         n_cut += int(decode["m"] > 1)
     assert n_cut > 0
 
 
 def test_that_gaps_between_slots_are_foreseen_too() -> None:
-    assert _core.count_graphs([(0, 4), (1, 4), (2, 4)], is_sequential=True) == 1
-    assert _core.count_graphs([(0, 4), (2, 4), (3, 4)], is_sequential=True) == 2
-    assert _core.count_graphs([(0, 4), (2, 4), (3, 4)], is_sequential=False) == 1
-    assert _core.count_graphs([(0, 4), (1, 6), (2, 5)], is_sequential=False) == 3
-    assert _core.count_graphs([], is_sequential=True) == 0
+    assert core.count_graphs([(0, 4), (1, 4), (2, 4)], is_sequential=True) == 1
+    assert core.count_graphs([(0, 4), (2, 4), (3, 4)], is_sequential=True) == 2
+    assert core.count_graphs([(0, 4), (2, 4), (3, 4)], is_sequential=False) == 1
+    assert core.count_graphs([(0, 4), (1, 6), (2, 5)], is_sequential=False) == 3
+    assert core.count_graphs([], is_sequential=True) == 0
 
 
 def test_that_the_cost_of_a_decode_is_learned(demo_model: Path) -> None:

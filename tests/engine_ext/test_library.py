@@ -13,7 +13,7 @@ import pytest
 
 from draftscope.engine import events
 from draftscope.engine.errors import EngineError
-from draftscope.engine.native import _core, engine_facts
+from draftscope.engine.library import core, engine_facts
 from draftscope.engine.protocol import CheckpointMode, ContextSettings
 from tests.engine_ext.harness import TEXTS, open_bench, run, token_prompts
 
@@ -27,7 +27,7 @@ def test_that_one_copy_of_libllama_is_mapped() -> None:
 
 
 def test_that_records_have_the_layout_of_the_column_table() -> None:
-    assert _core.record_layout() == {
+    assert core.record_layout() == {
         name: events.RECORD_DTYPE.fields[name][1] for name in events.RECORD_DTYPE.names or ()
     }
     assert events.RECORD_DTYPE.itemsize == 64
@@ -84,7 +84,7 @@ STOCK_RUN = """
 import dataclasses, json, sys
 from pathlib import Path
 from draftscope.engine.errors import EngineError
-from draftscope.engine.native import engine_facts
+from draftscope.engine.library import engine_facts
 from draftscope.engine.protocol import ContextSettings
 from tests.engine_ext.harness import run, token_prompts
 done = run(Path(sys.argv[1]), token_prompts(4), ContextSettings(n_threads=1), max_tokens=96)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from draftscope.engine.native import engine_facts
+from draftscope.engine.library import engine_facts
 from draftscope.engine.protocol import ContextSettings
 from engine_ext.llama.build_wheel import patch_files
 from tests.engine_ext.harness import open_bench

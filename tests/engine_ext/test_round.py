@@ -107,8 +107,8 @@ def test_that_a_slot_drafts_alike_alone_and_among_others(demo_model: Path) -> No
     for slot, text in enumerate(TEXTS):
         alone = run(demo_model, [text], settings())
         assert alone.tokens[0] == among.tokens[slot]
-        # The last round of a task verifies only what its task has room for, or that of another slot: then the last token
-        # is the target's own choice alone, and may be an accepted one among others.
+        # The last round verifies only what a task has room for, or that of another slot: the last token is the target's
+        # own choice alone then, and may be an accepted one among others.
         n = len(alone.drafts(0))
         assert alone.drafts(0) == among.drafts(slot)[:n] and len(among.drafts(slot)) <= n + 1
         # Bit for bit: the probability of each token is made from all logits of its row.

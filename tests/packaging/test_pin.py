@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from draftscope import __version__
-from draftscope.engine.native import LLAMA_CPP_PYTHON
+from draftscope.engine.library import LLAMA_CPP_PYTHON
 from engine_ext.llama import build_wheel
 
 ROOT = Path(__file__).parents[2]

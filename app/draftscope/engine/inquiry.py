@@ -52,7 +52,7 @@ def main(arguments: list[str]) -> None:
     assert not arguments
     channel = take_answer_channel()
     try:
-        from draftscope.engine.native import engine_facts
+        from draftscope.engine.library import engine_facts
 
         answer = {"facts": as_plain(engine_facts())}
     except EngineError as error:

@@ -1,24 +1,19 @@
 """The native backend: our C++ core on the libllama that ``llama_cpp`` loads.
 
-Importing this module loads both; it raises ``EngineError`` (code ENGINE_MISSING) with a sentence when one is missing or
-of another version than the core was built for. Nothing else imports ``llama_cpp`` or the extension.
+Importing this module loads both (``engine/library.py``), and raises what that raises.
 """
 
 from __future__ import annotations
 
-import contextlib
-import importlib
-import logging
-import os
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from draftscope.engine.backend import ChatTemplate, CheckpointCounts, Progress
 from draftscope.engine.errors import EngineError, ErrorCode
 from draftscope.engine.events import Mechanism, StopReason
 from draftscope.engine.host_memory import available_bytes, check_fits
+from draftscope.engine.library import core as _core
+from draftscope.engine.library import llama_log, with_llamas_words
 from draftscope.engine.model_file import ModelFile, check_loadable
 from draftscope.engine.protocol import (
     CatchUp,
@@ -39,124 +34,8 @@ from draftscope.engine.protocol import (
 from draftscope.engine.rpc import RpcProtocol
 from draftscope.engine.rpc_connections import ServerWatch, ask_before_load
 
-LLAMA_CPP_PYTHON = "0.3.36"
-"""The version whose libllama the core is written for; staging functions of others differ."""
-
-_log = logging.getLogger("draftscope.llama")
-
-
-def _import_core() -> Any:
-    os.environ.setdefault("GGML_NO_BACKTRACE", "1")  # ggml's abort otherwise starts a debugger
-    try:
-        import llama_cpp
-    except (ImportError, RuntimeError, OSError) as error:
-        raise EngineError(
-            ErrorCode.ENGINE_MISSING,
-            f"The package llama-cpp-python could not be loaded: {error}.",
-            f"Install llama-cpp-python {LLAMA_CPP_PYTHON}; 'make' in a checkout does.",
-        ) from error
-    if llama_cpp.__version__ != LLAMA_CPP_PYTHON:
-        raise EngineError(
-            ErrorCode.ENGINE_MISSING,
-            f"llama-cpp-python {llama_cpp.__version__} is installed; this Draftscope needs {LLAMA_CPP_PYTHON}.",
-            f"Install it: pip install llama-cpp-python=={LLAMA_CPP_PYTHON}",
-        )
-    try:
-        return importlib.import_module("draftscope.engine._core")
-    except ImportError as error:
-        raise EngineError(
-            ErrorCode.ENGINE_MISSING,
-            f"The engine core could not be loaded: {error}.",
-            "Build it against the installed llama-cpp-python: 'make' in a checkout does.",
-        ) from error
-
-
-_core = _import_core()
-
-_GGML_LEVELS = {1: logging.DEBUG, 2: logging.INFO, 3: logging.WARNING, 4: logging.ERROR}
-_GGML_CONTINUES = 5
 _MODES = {mode: number for number, mode in enumerate(CheckpointMode)}  # declared in the order of core/settings.h
 _REPLAYS = {replay: number for number, replay in enumerate(Replay)}  # the same
-
-
-class _LlamaLog:
-    """Joins libllama's log texts to lines and gives them to ``logging``; several threads call it one at a time."""
-
-    def __init__(self) -> None:
-        self._open = ""
-        self._level = logging.INFO
-        self.last_error = ""
-        self.is_cancelling = False
-
-    def __call__(self, level: int, text: bytes) -> None:
-        if level != _GGML_CONTINUES:
-            self._level = _GGML_LEVELS.get(level, logging.INFO)
-        *lines, self._open = (self._open + text.decode("utf-8", "replace")).split("\n")
-        for line in lines:
-            if line.strip():
-                # A decode that is cancelled ends with errors in libllama's eyes; they are none.
-                _log.log(logging.DEBUG if self.is_cancelling else self._level, "%s", line.rstrip())
-                if self._level == logging.ERROR:
-                    self.last_error = line.strip()
-
-
-_llama_log = _LlamaLog()
-_core.set_log_sink(_llama_log)
-
-
-@contextlib.contextmanager
-def _with_llamas_words() -> Iterator[None]:
-    """Add to the hint of a failure what libllama itself logged about it."""
-    _llama_log.last_error = ""
-    _llama_log.is_cancelling = False  # a cancel that came while nothing was decoded is over
-    try:
-        yield
-    except EngineError as error:
-        if not _llama_log.last_error or error.code not in (ErrorCode.BAD_FILE, ErrorCode.OUT_OF_MEMORY):
-            raise
-        hint = f"{error.hint} llama.cpp says: {_llama_log.last_error}".strip()
-        raise EngineError(error.code, error.message, hint) from error
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceFacts:
-    """A device that a model can be put on; sizes in bytes."""
-
-    name: str
-    description: str
-    total_bytes: int
-    free_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class EngineFacts:
-    """What is installed: which libllama, which of our patches it carries, what it lacks, and its devices.
-
-    ``rpc_protocol``: major and minor version; (0, 0) without an RPC backend.
-    """
-
-    library: str
-    version: str
-    is_patched: bool
-    patches: tuple[str, ...]
-    missing_symbols: tuple[str, ...]
-    rpc_protocol: tuple[int, ...]
-    devices: tuple[DeviceFacts, ...]
-    system: str
-
-
-def engine_facts() -> EngineFacts:
-    """Ask the loaded library. Initialises its backends, which on broken drivers may end the process: ask in a child."""
-    return EngineFacts(
-        library=_core.library_path(),
-        version=_core.library_version(),
-        is_patched=_core.grants_rollback("qwen3next"),
-        patches=tuple(_core.patches()),
-        missing_symbols=tuple(_core.missing_symbols()),
-        rpc_protocol=tuple(_core.rpc_protocol()),
-        devices=tuple(DeviceFacts(*device) for device in _core.devices()),
-        system=_core.system_description(),
-    )
 
 
 class NativeBackend:
@@ -200,7 +79,7 @@ class NativeBackend:
             self._watch.begin(endpoints)  # all are connected by now, and stay so until the model is unloaded
             return progress(fraction, "weights")
 
-        with _with_llamas_words():
+        with with_llamas_words():
             self._engine.load(
                 model.path,
                 n_gpu_layers=model.n_gpu_layers,
@@ -252,12 +131,12 @@ class NativeBackend:
     def step(self) -> bool:
         """See ``Backend.step``; the interpreter lock is free while it computes."""
         has_work = bool(self._engine.step())
-        _llama_log.is_cancelling = False
+        llama_log.is_cancelling = False
         return has_work
 
     def cancel(self, slots: tuple[int, ...]) -> None:
         """See ``Backend.cancel``."""
-        _llama_log.is_cancelling = True
+        llama_log.is_cancelling = True
         for slot in slots or (-1,):
             self._engine.cancel(slot)
 
@@ -324,19 +203,18 @@ class NativeBackend:
             return {}
         way, n_slots = fields["way_back"], fields["n_slots"]
         n_draft = fields["speculation"]["n_draft_max"]
-        slot = self._file.memory.slot(context.n_ctx, n_draft, way["n_rs_seq_granted"])
-        saves = way["granted"] in (Mechanism.COW, Mechanism.DEVICE, Mechanism.HOST)
+        slot = self._file.memory.slot_with(Mechanism(way["granted"]), context.n_ctx, n_draft)
         return {
             "weights": self._file.size_bytes,
             "kv": slot.kv_bytes * n_slots,
             "recurrent": slot.recurrent_bytes * n_slots,
-            "checkpoints": self._file.memory.recurrent_bytes * n_slots if saves else 0,
+            "checkpoints": slot.checkpoint_bytes * n_slots,
             "draft": slot.draft_kv_bytes * n_slots,
         }
 
     def _configure(self, context: ContextSettings) -> dict[str, Any]:
         host_room = self._host_room(context)
-        with _with_llamas_words():
+        with with_llamas_words():
             fields: dict[str, Any] = self._engine.configure(
                 n_slots=context.n_slots,
                 n_ctx=context.n_ctx,
