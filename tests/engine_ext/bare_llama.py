@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,8 @@ _lib = llama_cpp.llama_cpp._lib
 _set_nextn = _lib._Z26llama_set_embeddings_nextnP13llama_contextbb
 _set_nextn.argtypes, _set_nextn.restype = [ctypes.c_void_p, ctypes.c_bool, ctypes.c_bool], None
 _nextn_row = _lib._Z30llama_get_embeddings_nextn_ithP13llama_contexti
+_lib.ggml_get_name.argtypes, _lib.ggml_get_name.restype = [ctypes.c_void_p], ctypes.c_char_p
+_lib.ggml_nrows.argtypes, _lib.ggml_nrows.restype = [ctypes.c_void_p], ctypes.c_int64
 _nextn_row.argtypes, _nextn_row.restype = [ctypes.c_void_p, ctypes.c_int32], ctypes.POINTER(ctypes.c_float)
 
 
@@ -50,21 +52,41 @@ def load(path: Path, *, load_mtp: bool = True) -> int | None:
     return model
 
 
+def _watcher(watch: Callable[[str, int], None]) -> Callable[[int, bool, int | None], bool]:
+    def see(node: int, is_before: bool, _data: int | None) -> bool:
+        if is_before:
+            watch(_lib.ggml_get_name(node).decode(), int(_lib.ggml_nrows(node)))
+        return False  # the values do not matter
+
+    return see
+
+
 class Context:
     """A context of one model; an MTP context when it is made for a target.
 
+    Args:
+        watch: is told name and number of rows of each node of a graph before it is computed.
     Raises:
         RuntimeError: libllama refused to make it.
     """
 
     def __init__(
-        self, model: int, *, n_seq: int = 1, n_rs_seq: int = 0, unified: bool = False, target: Context | None = None
+        self,
+        model: int,
+        *,
+        n_seq: int = 1,
+        n_rs_seq: int = 0,
+        unified: bool = False,
+        target: Context | None = None,
+        watch: Callable[[str, int], None] | None = None,
     ) -> None:
         params = llama_cpp.llama_context_default_params()
         params.n_ctx, params.n_seq_max, params.n_rs_seq, params.kv_unified = 256 * n_seq, n_seq, n_rs_seq, unified
         params.n_threads = params.n_threads_batch = 1
         if target is not None:
             params.ctx_type, params.ctx_other = llama_cpp.LLAMA_CONTEXT_TYPE_MTP, target.handle
+        if watch is not None:
+            self._watch = params.cb_eval = llama_cpp.llama_cpp.ggml_backend_sched_eval_callback(_watcher(watch))
         handle = llama_cpp.llama_init_from_model(model, params)
         if handle is None:
             raise RuntimeError("no context")
@@ -77,6 +99,11 @@ class Context:
     def n_rs_seq(self) -> int:
         """Steps back that were granted."""
         return int(llama_cpp.llama_n_rs_seq(self.handle))
+
+    @property
+    def n_reused(self) -> int:
+        """Decodes that found their graph ready."""
+        return int(llama_cpp.llama_perf_context(self.handle).n_reused)
 
     def decode(self, rows: Iterable[Row]) -> None:
         """Decode all rows in one call.
@@ -116,6 +143,10 @@ class Context:
         """Drop a sequence's tokens from a position on."""
         return bool(llama_cpp.llama_memory_seq_rm(self.memory, seq, position, -1))
 
+    def copy(self, source: int, target: int) -> None:
+        """Let a sequence be what another is."""
+        llama_cpp.llama_memory_seq_cp(self.memory, source, target, -1, -1)
+
     def last_position(self, seq: int) -> int:
         """The newest position that the memory holds of a sequence; -1 when empty."""
         return int(llama_cpp.llama_memory_seq_pos_max(self.memory, seq))
@@ -135,3 +166,7 @@ class Context:
         """Put a state back; whether libllama took it."""
         buffer = (ctypes.c_uint8 * len(state)).from_buffer_copy(state)
         return bool(llama_cpp.llama_state_seq_set_data_ext(self.handle, buffer, len(state), seq, flags))
+
+    def free(self) -> None:
+        """End it; nothing else may be called afterwards."""
+        llama_cpp.llama_free(self.handle)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,19 +32,31 @@ REFUSED_RESTORES = (
 KEPT_STATE = {"saved": 0, "taken": True, "is_right": True}
 
 
-def ask(probe: str, model: Path, *, stock: bool = False) -> dict[str, object] | list[dict[str, object]]:
-    """The answer of the patched library, or of the stock one; {"aborted": ...} when the process ended."""
-    environment = dict(os.environ)
+def ask(
+    probe: str, model: Path, *, stock: bool = False, module: str = "patch_probes", **variables: str
+) -> dict[str, object] | list[dict[str, object]]:
+    """The answer of the patched library, or of the stock one; {"aborted": ...} when the process ended.
+
+    ``variables``: of the environment, beside those of this process.
+    """
+    environment = os.environ | variables
     if stock:
         if not (site := environment.get("DRAFTSCOPE_STOCK_SITE")):
             pytest.fail("DRAFTSCOPE_STOCK_SITE is not set: run the tests through 'make test', which builds it.")
         environment["PYTHONPATH"] = site
-    command = [sys.executable, "-m", "tests.engine_ext.patch_probes", probe, str(model)]
+    command = [sys.executable, "-m", f"tests.engine_ext.{module}", probe, str(model)]
     done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
     if done.returncode < 0:
         return {"aborted": -done.returncode}
     assert done.returncode == 0, done.stderr
     answer: dict[str, object] | list[dict[str, object]] = json.loads(done.stdout.splitlines()[-1])
+    return answer
+
+
+def ask_graphs(probe: str, model: Path, *, stock: bool = False, **variables: str) -> dict[str, Any]:
+    """The same of ``graph_probes``."""
+    answer = ask(probe, model, stock=stock, module="graph_probes", **variables)
+    assert isinstance(answer, dict)
     return answer
 
 
@@ -154,3 +167,71 @@ def test_that_slots_that_decode_and_go_back_at_random_never_see_a_wrong_state(ra
     stock = ask("random_rollbacks", random_qwen35, stock=True)
     assert isinstance(stock, dict)
     assert stock["difference"] > 0.2  # type: ignore[operator]
+
+
+def test_that_with_patch_7_a_decode_of_the_shape_before_sends_no_graph(demo_model: Path) -> None:
+    # Over RPC a decode sends its inputs, 4 kB here, and without the patch all nodes of its graph, 188 kB.
+    assert ask_graphs("bytes_of_a_decode", demo_model)["bytes"] < 8_000
+    assert ask_graphs("bytes_of_a_decode", demo_model, stock=True)["bytes"] > 100_000
+
+
+def test_that_patch_8_computes_what_follows_attention_for_the_outputs_alone(random_qwen35: Path) -> None:
+    rows = {"mtp_attn_pregate": 5, "mtp_attn_out": 2, "mtp_post_ffn": 2, "result_output": 2}
+    assert ask_graphs("rows_of_the_mtp_layer", random_qwen35) == rows
+    assert ask_graphs("rows_of_the_mtp_layer", random_qwen35, stock=True) == rows | {
+        "mtp_attn_out": 5,
+        "mtp_post_ffn": 5,
+    }
+
+
+@pytest.mark.parametrize("family", ["demo_model", "random_qwen35"])
+def test_that_patches_7_to_9_leave_every_draft_as_it_was_bit_for_bit(
+    family: str, request: pytest.FixtureRequest
+) -> None:
+    model = request.getfixturevalue(family)
+    drafts = ask_graphs("drafts", model)
+    assert drafts["n_drafted"] > 20
+    assert drafts == ask_graphs("drafts", model, stock=True)
+
+
+@pytest.mark.parametrize("family", ["demo_model", "random_qwen35"])
+def test_that_patch_9_reuses_the_graphs_of_shapes_that_take_turns(family: str, request: pytest.FixtureRequest) -> None:
+    model = request.getfixturevalue(family)
+    # All but the first of each shape: of 20 rounds, the first builds.
+    assert ask_graphs("reused_graphs", model) == {"target": 0.95, "draft": 0.95, "cow": 0.95}
+    assert ask_graphs("reused_graphs", model, stock=True) == {"target": 0.0, "draft": 0.0, "cow": 0.0}
+
+
+@pytest.mark.parametrize("name", ["qwen35", "qwen3next", "glm4moe", "step35"])
+def test_that_a_kept_graph_computes_the_bits_of_one_that_is_built_anew(
+    name: str, made_model: Callable[[str], Path]
+) -> None:
+    kept = ask_graphs("random_batches", made_model(name))
+    anew = ask_graphs("random_batches", made_model(name), LLAMA_GRAPH_REUSE_DISABLE="1")
+    assert kept["n_reused"] > 40
+    assert anew["n_reused"] == 0
+    assert kept["digest"] == anew["digest"]
+    assert kept["is_quiet"]  # no word of buffers of other sizes when the context is freed
+
+
+def test_that_a_graph_of_the_warm_up_is_not_kept_for_a_decode(random_glm4moe: Path) -> None:
+    assert ask_graphs("decode_after_warmup", random_glm4moe) == {"is_right": True}
+
+
+def test_that_samplers_on_a_backend_draw_the_same_tokens_with_patch_9(random_qwen35: Path) -> None:
+    tokens = ask_graphs("tokens_of_a_backend_sampler", random_qwen35)
+    assert tokens == ask_graphs("tokens_of_a_backend_sampler", random_qwen35, stock=True)
+
+
+def test_that_with_patch_9_a_device_without_memory_for_a_small_graph_decodes_with_the_large_one(
+    demo_model: Path,
+) -> None:
+    answer = ask_graphs("decode_without_memory_for_a_small_graph", demo_model)
+    assert answer == {"are_equal": True, "was_refused": True}
+
+
+def test_that_the_memory_of_kept_graphs_is_counted_and_bounded(demo_model: Path) -> None:
+    answer = ask_graphs("compute_memory", demo_model)
+    assert answer["loaded"] < answer["used"] < 2 * answer["loaded"]
+    stock = ask_graphs("compute_memory", demo_model, stock=True)
+    assert stock["used"] == stock["loaded"]
