@@ -44,10 +44,16 @@ def rows_of(seq: int, n: int, first: int = 0) -> list[Row]:
     return [Row(seq, token, first + i) for i, token in enumerate(tokens_of(seq, n, first))]
 
 
-def load(path: Path, *, load_mtp: bool = True) -> int | None:
-    """The model's handle; None when libllama refuses the file. Never freed: the process ends soon."""
+def load(path: Path, *, load_mtp: bool = True, device: int | None = None) -> int | None:
+    """The model's handle, on a device or the default ones; None when libllama refuses the file.
+
+    Never freed: the process ends soon.
+    """
     params = llama_cpp.llama_model_default_params()
     params.load_mtp = load_mtp
+    if device is not None:
+        devices = (ctypes.c_void_p * 2)(device, None)
+        params.devices, params.n_gpu_layers = ctypes.addressof(devices), -1
     model: int | None = llama_cpp.llama_model_load_from_file(str(path).encode(), params)
     return model
 

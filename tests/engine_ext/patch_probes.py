@@ -16,6 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from tests.engine_ext.bare_llama import ON_DEVICE, PARTIAL, Context, Row, load, rows_of
+from tests.engine_ext.bare_rpc import COPY_TENSOR, GRAPH_COMPUTE, CountedMessages, device_of, wait_for
+from tests.models.rpc_server import RpcServerProcess
 
 _FLAGS = PARTIAL | ON_DEVICE
 _PROMPT = 9
@@ -253,6 +255,34 @@ def random_rollbacks(path: Path) -> dict[str, object]:
                 del tokens[seq][-n_back:]
                 n_granted += 1
     return {"difference": difference, "n_granted": n_granted}
+
+
+def messages_of_device_states(path: Path) -> dict[str, object]:
+    """What a save and a restore send to a server, and whether the state comes back."""
+    server = RpcServerProcess()
+    messages = CountedMessages(server.port)
+    device = device_of(messages.name)
+    model = load(path, device=device)
+    assert model is not None
+    context = Context(model)
+    context.decode(rows_of(0, _PROMPT))
+
+    def sent(work: Callable[[], object]) -> list[int]:
+        wait_for(device)
+        messages.counts.clear()
+        work()
+        wait_for(device)
+        return [messages.counts[GRAPH_COMPUTE], messages.counts[COPY_TENSOR]]
+
+    state = context.save(0, _FLAGS)
+    of_save = sent(lambda: context.save(0, _FLAGS))
+    expected = _after(context, 0, _PROMPT)
+    context.decode(rows_of(0, 3, _PROMPT + 1))
+    of_restore = sent(lambda: context.restore(0, state, _FLAGS))
+    context.remove_from(0, _PROMPT)
+    is_right = _after(context, 0, _PROMPT) == expected
+    server.close()
+    return {"save": of_save, "restore": of_restore, "is_right": is_right}
 
 
 def main() -> None:

@@ -235,3 +235,12 @@ def test_that_the_memory_of_kept_graphs_is_counted_and_bounded(demo_model: Path)
     assert answer["loaded"] < answer["used"] < 2 * answer["loaded"]
     stock = ask_graphs("compute_memory", demo_model, stock=True)
     assert stock["used"] == stock["loaded"]
+
+
+@pytest.mark.parametrize("name", ["qwen35", "qwen3next"])
+def test_that_patch_10_sends_a_device_state_as_one_graph(name: str, made_model: Callable[[str], Path]) -> None:
+    assert ask("messages_of_device_states", made_model(name)) == {"save": [1, 0], "restore": [1, 0], "is_right": True}
+    stock = ask("messages_of_device_states", made_model(name), stock=True)
+    assert isinstance(stock, dict)
+    assert (stock["save"], stock["is_right"]) == (stock["restore"], True)
+    assert stock["save"][0] == 0 and stock["save"][1] > 2  # type: ignore[index]  # a message a tensor
