@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <new>
+#include <utility>
 
 namespace draftscope {
 
@@ -73,8 +74,8 @@ int64_t Companion::state_bytes(int32_t slot) const {
     return static_cast<int64_t>(llama_state_seq_get_size_ext(target.context(), slot, flags_of(Place::Host)));
 }
 
-std::vector<uint8_t> Companion::save_state(int32_t slot, Place place) const {
-    std::vector<uint8_t> state;
+std::vector<uint8_t> Companion::save_state(int32_t slot, Place place, std::vector<uint8_t> memory) const {
+    std::vector<uint8_t> state = std::move(memory);
     try {
         if (Faults::take(faults.save)) {
             throw std::bad_alloc();

@@ -41,7 +41,8 @@ public:
 
     // Recurrent part of the target's state; of a device state the blob is without its tensors. The caller has made sure
     // of room on the device. Empty: libllama could not save it, or there is no memory for the blob.
-    std::vector<uint8_t> save_state(int32_t slot, Place place) const;
+    // memory: of an older state, to use again.
+    std::vector<uint8_t> save_state(int32_t slot, Place place, std::vector<uint8_t> memory = {}) const;
 
     // Put it back and drop the target's positions from `position` on; the companion keeps its rows, which are true ones.
     // Of a device state the caller knows that it is the slot's newest one. False: the sequence is wiped (libllama does

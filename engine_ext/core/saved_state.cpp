@@ -1,6 +1,7 @@
 #include "saved_state.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace draftscope {
 
@@ -47,7 +48,7 @@ bool SavedState::put(int32_t slot, Entry & entry) {
         companion.share_state(slot);
         return true;
     }
-    entry.blob = companion.save_state(slot, memory_of(entry.place));
+    entry.blob = companion.save_state(slot, memory_of(entry.place), std::move(entry.blob));
     entry.is_on_device |= entry.place == Mechanism::Device && !entry.blob.empty();
     entry.most_host_bytes = std::max(entry.most_host_bytes, static_cast<int64_t>(entry.blob.capacity()));
     return !entry.blob.empty();
