@@ -24,6 +24,7 @@ nb::object * log_sink = nullptr;
 
 void on_log(ggml_log_level level, const char * text, void *) {
     nb::gil_scoped_acquire gil;
+    nb::error_scope        pending;    // an engine that goes down with an exception logs, too
     if (log_sink == nullptr) {
         return;
     }

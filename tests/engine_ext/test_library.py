@@ -15,7 +15,7 @@ from draftscope.engine import events
 from draftscope.engine.errors import EngineError
 from draftscope.engine.library import core, engine_facts
 from draftscope.engine.protocol import CheckpointMode, ContextSettings
-from tests.engine_ext.harness import TEXTS, open_bench, run, token_prompts
+from tests.engine_ext.harness import TEXTS, Bench, open_bench, run, token_prompts
 
 ROOT = Path(__file__).parents[2]
 
@@ -132,3 +132,14 @@ def test_that_the_stock_package_saves_states_for_qwen3next_with_the_same_text(
     here = run(random_qwen3next, token_prompts(4), ContextSettings(n_threads=1), max_tokens=96)
     assert [tuple(tokens) for tokens in drafted["tokens"]] == here.tokens  # type: ignore[union-attr]
     assert isinstance(drafted["accepted"], int) and drafted["accepted"] > 0
+
+
+def test_that_an_engine_that_goes_down_with_an_error_does_not_hide_it(random_qwen35: Path) -> None:
+    def loaded() -> Bench:
+        bench = Bench()
+        bench.load(random_qwen35, ContextSettings(n_threads=1))
+        return bench
+
+    # The only reference is that of the unfinished list, which is freed while the error is on its way.
+    with pytest.raises(ZeroDivisionError):
+        [loaded() for divisor in (1, 0) if 1 / divisor]
