@@ -159,14 +159,16 @@ void Round::checkpoint() {
 }
 
 // The slots of each decode: all together wherever that is right. libllama cuts a recurrent decode where slot numbers are
-// not consecutive, and puts the states of each piece side by side. That may move a state of an earlier piece, without the
-// steps back that its draft has just left: a rollback would then read those of another slot. So unless all states lie in
-// order, each piece is a decode of its own, and its slots go back before the next one moves them. It takes as many graphs.
+// not consecutive or slots bring different numbers of tokens, and puts the states of each piece side by side. That may move
+// a state of an earlier piece, without the steps back that its draft has just left: a rollback would then read those of
+// another slot. So unless all states lie in order, each piece is a decode of its own, and its slots go back before the next
+// one moves them. It takes as many graphs.
 std::vector<std::span<Slot * const>> Round::parts() {
     const std::span<Slot * const>        all(slots);
     std::vector<std::span<Slot * const>> pieces;
+    const auto n_rows = [&all](size_t i) { return static_cast<size_t>(all[i]->n_pending()) + all[i]->draft.size(); };
     for (size_t first = 0, i = 1; i <= all.size(); i++) {
-        if (i == all.size() || all[i]->id != all[i - 1]->id + 1) {
+        if (i == all.size() || all[i]->id != all[i - 1]->id + 1 || n_rows(i) != n_rows(i - 1)) {
             pieces.push_back(all.subspan(first, i - first));
             first = i;
         }
