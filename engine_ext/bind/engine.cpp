@@ -3,6 +3,7 @@
 #include "register.h"
 
 #include <nanobind/stl/function.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -216,16 +217,21 @@ void register_engine(nb::module_ & m) {
             }
             return kinds;
         }, "(kind, host bytes, device bytes) of all slots together.")
-        .def("inject_faults", [](PyEngine & self, int save, int restore, int drop_tail, int device_room) {
-            self.engine.inject({save, restore, drop_tail, device_room});
-        }, nb::kw_only(), "save"_a = 0, "restore"_a = 0, "drop_tail"_a = 0, "device_room"_a = 0, "Let the next so many of each fail; for tests.")
+        .def("inject_faults", [](PyEngine & self, int save, int restore, int drop_tail, int device_room, int lost) {
+            self.engine.inject({save, restore, drop_tail, device_room, lost});
+        }, nb::kw_only(), "save"_a = 0, "restore"_a = 0, "drop_tail"_a = 0, "device_room"_a = 0, "lost"_a = 0, "Let the next so many of each fail; for tests.")
         .def("logits_of", [](PyEngine & self, int slot, const std::vector<int32_t> & tokens, const std::vector<int32_t> & chunks) {
             return self.engine.logits_of(slot, tokens, chunks);
         }, "slot"_a, "tokens"_a, "chunks"_a, "Logits after the tokens, decoded alone in a free slot; for tests.")
         .def("logits_after_restore", [](PyEngine & self, int slot, const std::vector<int32_t> & tokens, int n_saved) {
             auto [before, after] = self.engine.logits_after_restore(slot, tokens, n_saved);
             return nb::make_tuple(before, after);
-        }, "slot"_a, "tokens"_a, "n_saved"_a, "Last logits before and after going back in a free slot; for tests.");
+        }, "slot"_a, "tokens"_a, "n_saved"_a, "Last logits before and after going back in a free slot; for tests.")
+        .def("logits_after_drops", [](PyEngine & self, int slot, const std::vector<int32_t> & tokens,
+                                      const std::vector<Engine::DropStep> & steps) {
+            auto [granted, logits] = self.engine.logits_after_drops(slot, tokens, steps);
+            return nb::make_tuple(granted, logits);
+        }, "slot"_a, "tokens"_a, "steps"_a, "(which drops were granted, last logits after them) in free slots; for tests.");
 }
 
 }  // namespace draftscope::bind

@@ -59,9 +59,11 @@ bool Companion::drop_tail(int32_t slot, int32_t position) {
     if (Faults::take(faults.drop_tail)) {
         return false;
     }
-    // Snapshots reach back to the state after a decode's first token, not to the one before it.
-    if (llama_n_rs_seq(target.context()) > 0 && position <= target.first_of_last_decode(slot)) {
-        return false;
+    if (llama_n_rs_seq(target.context()) > 0) {
+        if (!target.can_step_back(slot, position)) {
+            return false;
+        }
+        target.use_up_steps(slot);
     }
     return llama_memory_seq_rm(target.memory(), slot, position, -1) && drop_drafted(slot, position);
 }
@@ -89,6 +91,17 @@ std::vector<uint8_t> Companion::save_state(int32_t slot, Place place, std::vecto
         state.clear();
     }
     return state;
+}
+
+void Companion::lose_if_due(int32_t slot) const {
+    if (Faults::take(faults.lost)) {
+        llama_memory_seq_rm(target.memory(), slot, -1, -1);
+    }
+}
+
+bool Companion::can_take(int32_t slot, int64_t saved_bytes) const {
+    lose_if_due(slot);
+    return state_bytes(slot) == saved_bytes;
 }
 
 bool Companion::restore_state(int32_t slot, const std::vector<uint8_t> & state, Place place, int32_t position) {
@@ -120,6 +133,7 @@ bool Companion::take_back_state(int32_t slot, int32_t position) {
     if (Faults::take(faults.restore)) {
         return false;
     }
+    lose_if_due(slot);
     llama_memory_seq_cp(target.memory(), first_spare + slot, slot, nowhere, nowhere + 1);
     return llama_memory_seq_rm(target.memory(), slot, position, -1) && llama_memory_seq_pos_max(target.memory(), slot) == position - 1;
 }

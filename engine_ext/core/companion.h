@@ -12,9 +12,10 @@
 
 namespace draftscope {
 
-// How many of the next calls fail as they would for real; for tests.
+// How many of the next calls fail as they would for real; for tests. lost: the target has lost the slot when it is to go
+// back to a saved state.
 struct Faults {
-    int32_t save = 0, restore = 0, drop_tail = 0, device_room = 0;
+    int32_t save = 0, restore = 0, drop_tail = 0, device_room = 0, lost = 0;
 
     static bool take(int32_t & count) { return count > 0 && count-- > 0; }
 };
@@ -29,8 +30,8 @@ public:
     void clear(int32_t slot);
 
     // Drop the positions from `position` on, in both. False: the target's memory cannot (the result of seq_rm is never
-    // ignored), or would say that it can and be wrong (a whole decode rolled back natively); nothing is known about its
-    // tail then and the slot must be cleared.
+    // ignored), or would say that it can and be wrong: natively, a whole decode, a second time after it, or when others
+    // were decoded meanwhile. Nothing is known about its tail then and the slot must be cleared.
     [[nodiscard]] bool drop_tail(int32_t slot, int32_t position);
 
     // Drop only what drafting put into the companion.
@@ -43,6 +44,10 @@ public:
     // of room on the device. Empty: libllama could not save it, or there is no memory for the blob.
     // memory: of an older state, to use again.
     std::vector<uint8_t> save_state(int32_t slot, Place place, std::vector<uint8_t> memory = {}) const;
+
+    // Whether the slot's recurrent state has the size of a saved one. If not, restoring that one from the device would end
+    // the process, and it cannot be this slot's.
+    bool can_take(int32_t slot, int64_t saved_bytes) const;
 
     // Put it back and drop the target's positions from `position` on; the companion keeps its rows, which are true ones.
     // Of a device state the caller knows that it is the slot's newest one. False: the sequence is wiped (libllama does
@@ -71,6 +76,8 @@ public:
     mutable Faults faults;
 
 private:
+    void lose_if_due(int32_t slot) const;
+
     Decoder & target;
     Decoder * draft;
     int32_t   first_spare;

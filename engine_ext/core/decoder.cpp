@@ -66,6 +66,10 @@ int32_t Decoder::add(int32_t seq, int32_t token, int32_t position, bool output, 
     return index;
 }
 
+bool Decoder::can_step_back(int32_t seq, int32_t position) const {
+    return std::find(in_batch.begin(), in_batch.end(), seq) != in_batch.end() && position > first_position[static_cast<size_t>(seq)];
+}
+
 DecodeStatus Decoder::decode() {
     int32_t status = -1;
     try {

@@ -31,9 +31,11 @@ public:
     // Add a token; row (n_embd floats, copied) is the hidden row that an MTP context takes along. Returns its index.
     // Throws EngineError(internal) when libllama refuses it (batch full, bad token); the batch is as before.
     int32_t add(int32_t seq, int32_t token, int32_t position, bool output, const float * row = nullptr);
-    // Position of a sequence's first row in the last decode that it was part of; -1 when it was in none. What lies before
-    // it was decoded earlier.
-    int32_t first_of_last_decode(int32_t seq) const { return first_position[static_cast<size_t>(seq)]; }
+    // Whether a native rollback of a sequence may drop its positions from `position` on, as far as its memory reaches. The
+    // newest decode leaves a state after each token of its sequences, none before the first; it may move those of others.
+    bool can_step_back(int32_t seq, int32_t position) const;
+    // The sequence has stepped back: once is all that a decode allows.
+    void use_up_steps(int32_t seq) { std::erase(in_batch, seq); }
 
     // Compute. Aborted and Failed leave parts of the batch in memory: the caller clears the sequences it brought.
     DecodeStatus decode();
@@ -54,7 +56,7 @@ private:
     int32_t    n_rows     = 0;
     int64_t    graph_runs = 0;
     std::vector<int32_t> first_position;    // by sequence, of the batch being filled or decoded last
-    std::vector<int32_t> in_batch;          // sequences that have rows in the batch
+    std::vector<int32_t> in_batch;          // sequences that have rows in that batch, without those that have stepped back
 };
 
 }  // namespace draftscope

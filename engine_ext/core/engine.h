@@ -69,7 +69,7 @@ public:
     Counts                  counts() const;
     std::vector<MemoryUse>  memory() const;    // empty when nothing is loaded or libllama does not tell
 
-    // For tests: the next so many saves, restores and removals of a tail fail. Until the next configure().
+    // For tests: the next so many saves, restores and removals of a tail fail, and so on. Until the next configure().
     void inject(const Faults & faults) { loaded().companion->faults = faults; }
 
     // For tests: the logits (n_vocab) that the next token of a sequence of tokens has in a decode of its own, in a free
@@ -80,9 +80,20 @@ public:
     // after it went back there (with mechanisms that drop the tail: one token further). The slot is free, and empty after it.
     std::pair<std::vector<float>, std::vector<float>> logits_after_restore(int32_t slot, const std::vector<int32_t> & tokens, int32_t n_saved);
 
+    // For tests: one decode of several slots, (slot, tokens of it), and then drops, (slot, positions that stay).
+    using DropStep = std::pair<std::vector<std::pair<int32_t, int32_t>>, std::vector<std::pair<int32_t, int32_t>>>;
+
+    // For tests: these steps with the same tokens in every slot; a slot whose drop is refused is cleared. Returns which
+    // drops were granted, and the logits of the last token in `slot` once what it lacks was decoded. All slots are free,
+    // and empty after it.
+    std::pair<std::vector<bool>, std::vector<float>> logits_after_drops(int32_t slot, const std::vector<int32_t> & tokens,
+                                                                        const std::vector<DropStep> & steps);
+
 private:
     Parts &             idle(int32_t slot);    // the slot is free; throws EngineError(busy) otherwise
     void                decode_part(int32_t slot, const std::vector<int32_t> & tokens, int32_t first, int32_t last);
+    void                add_part(int32_t slot, const std::vector<int32_t> & tokens, int32_t first, int32_t n);
+    void                decode_added();
     std::vector<float>  last_logits() const;
     void                describe_model();
     void                connect_cancel();

@@ -72,16 +72,12 @@ bool SavedState::take(int32_t slot, const Entry & entry) {
     if (entry.place == Mechanism::Cow) {
         return companion.take_back_state(slot, entry.position);
     }
-    // A state of another size than the one in memory would end the process on the device, and cannot be this slot's.
-    if (companion.state_bytes(slot) != entry.size_bytes) {
-        return false;
-    }
-    return companion.restore_state(slot, entry.blob, memory_of(entry.place), entry.position);
+    return companion.can_take(slot, entry.size_bytes) && companion.restore_state(slot, entry.blob, memory_of(entry.place), entry.position);
 }
 
 void SavedState::discard(int32_t slot) {
     at(slot).position = -1;
-    at(slot).blob     = {};
+    at(slot).blob     = std::vector<uint8_t>();    // a mere {} would keep its memory
 }
 
 SavedBytes SavedState::saved_bytes() const {
