@@ -14,7 +14,6 @@ constexpr double  outlier       = 4.0;     // times the expected duration: nothi
 constexpr double  disturbed     = 1.5;     // times the expected duration: something else had the processor for a while
 constexpr double  doubt         = 0.1;     // weight of a disturbed decode
 constexpr int64_t n_needed      = 8;
-constexpr int32_t default_limit = 2;
 
 }  // namespace
 
@@ -114,7 +113,7 @@ int32_t choose_riding_limit(std::span<const Waiting> slots, const CostModel & co
         return policy == ReplayPolicy::Ride ? max_riding_replay : 0;
     }
     if (!costs.is_known()) {
-        return default_limit;
+        return 0;
     }
     int32_t best      = 0;
     double  best_cost = std::numeric_limits<double>::infinity();

@@ -60,7 +60,7 @@ constexpr int32_t max_riding_replay = 8;
 
 // Replays of at most so many tokens ride in the next verification, longer ones are decoded alone before it, together with
 // the sampled token, and yield a token. Riding saves a graph run (not where it makes slots unequal) and a save; but a replay
-// that rode is carried again after the next rejection. Until costs are known: two tokens, which was never far from the best.
+// that rode is carried again after the next rejection. Until costs are known none rides, which was never far from the best.
 int32_t choose_riding_limit(std::span<const Waiting> slots, const CostModel & costs, ReplayPolicy policy, bool is_sequential);
 
 }  // namespace draftscope
