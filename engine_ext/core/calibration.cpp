@@ -169,7 +169,7 @@ private:
         if (!save() || !decode_into(verifies, n_verify) || !restore()) {
             return false;
         }
-        if (now_ns() >= deadline && !rides.empty()) {
+        if (now_ns() >= deadline) {
             return true;
         }
         if (!decode_into(verifies_after, n_verify) || !restore() || !decode_into(alone, n_replay) || !restore() ||
@@ -182,7 +182,14 @@ private:
 
     bool roll_back_cycle() {
         const int32_t n_dropped = n_verify - n_replay;
-        is_whole = decode_into(verifies, n_verify) && drop_tails(n_dropped) && decode_into(verifies_after, n_verify) && drop_tails(n_dropped);
+        is_whole                = false;
+        if (!decode_into(verifies, n_verify) || !drop_tails(n_dropped)) {
+            return false;
+        }
+        if (now_ns() >= deadline) {
+            return true;
+        }
+        is_whole = decode_into(verifies_after, n_verify) && drop_tails(n_dropped);
         return is_whole;
     }
 
@@ -207,35 +214,57 @@ std::string mib(int64_t bytes) {
     return std::to_string(bytes / (1 << 20)) + " MiB";
 }
 
-// Times one way, or says why it cannot be had. bytes: of one state; 0 until a way has told.
+// Says so where the states that a way keeps beside the live ones do not fit into the host's memory.
+bool refuse_for_room(TimedWay & way, const ContextSettings & settings) {
+    const int64_t bytes = way.bytes_per_slot * settings.n_slots;
+    if (settings.host_room_bytes < 0 || bytes <= settings.host_room_bytes) {
+        return false;
+    }
+    way.is_available = false;
+    way.why = "Its states would take " + mib(bytes) + " beside the live ones, and " + mib(settings.host_room_bytes) + " are free.";
+    return true;
+}
+
+constexpr const char * too_slow = "Not timed: a decode of this model takes too long for a calibration.";
+
+// Times one way, or says why it cannot be had.
 TimedWay try_way(const Model & model, const ContextSettings & settings, Mechanism mechanism, int64_t deadline_ns, CalibrationResult & result) {
-    TimedWay way;
-    way.mechanism = mechanism;
+    const int32_t n_states = mechanism == Mechanism::Rollback ? settings.n_draft_max : 1;    // of a slot, beside the live one
+    TimedWay      way;
+    way.mechanism      = mechanism;
+    way.bytes_per_slot = settings.state_bytes * n_states;
+    if (refuse_for_room(way, settings)) {    // before a context is made: libllama touches all that it allocates
+        return way;
+    }
+    if (mechanism != Mechanism::Rollback && now_ns() >= deadline_ns) {    // what is granted natively, a context has to tell
+        way.why = too_slow;
+        return way;
+    }
     try {
         Trial trial(model, settings, mechanism, deadline_ns);
-        if (mechanism == Mechanism::Rollback) {
-            result.n_rs_seq_granted = trial.n_rs_seq();
-        }
         if (mechanism == Mechanism::Rollback && trial.n_rs_seq() < settings.n_draft_max) {
             way.is_available = false;
             way.why = "This llama.cpp grants this architecture no native rollback (" + std::to_string(settings.n_draft_max) + " steps asked, " +
                       std::to_string(trial.n_rs_seq()) + " granted).";
             return way;
         }
+        if (now_ns() >= deadline_ns) {    // making the context took all the time
+            way.why = too_slow;
+            return way;
+        }
         const bool has_state = trial.decode_prompt();
-        way.bytes_per_slot = trial.state_bytes() * (mechanism == Mechanism::Rollback ? settings.n_draft_max : 1);
-        const int64_t bytes = way.bytes_per_slot * settings.n_slots;
-        if (settings.host_room_bytes >= 0 && bytes > settings.host_room_bytes) {
-            way.is_available = false;
-            way.why = "Its states would take " + mib(bytes) + " beside the live ones, and " + mib(settings.host_room_bytes) + " are free.";
-        } else if (mechanism == Mechanism::Device && !trial.has_device_room()) {
+        way.bytes_per_slot   = trial.state_bytes() * n_states;
+        if (refuse_for_room(way, settings)) {
+            return way;
+        }
+        if (mechanism == Mechanism::Device && !trial.has_device_room()) {
             way.is_available = false;
             way.why          = "The device has no room for the states of all slots.";
         } else if (!has_state || !trial.warm_up() || !trial.time(way, result.decodes)) {
             way.is_available = false;
             way.why          = "llama.cpp refused a step of it on this model.";
         } else if (way.n_timed == 0) {
-            way.why = "Not timed: a decode of this model takes too long for a calibration.";
+            way.why = too_slow;
         }
     } catch (const EngineError & error) {
         way.is_available = false;
@@ -257,7 +286,7 @@ void take_best(TimedWay & way, const TimedWay & again, int32_t n_slots) {
 void confirm_surprise(const Model & model, const ContextSettings & settings, int64_t deadline_ns, CalibrationResult & result) {
     const auto                   preferred = std::find_if(result.ways.begin(), result.ways.end(), [](const TimedWay & way) { return way.is_available; });
     const std::vector<Mechanism> order     = rank(result.ways);
-    if (order.empty() || order.front() == preferred->mechanism) {
+    if (order.empty() || order.front() == preferred->mechanism || now_ns() >= deadline_ns) {
         return;
     }
     for (TimedWay & way : result.ways) {

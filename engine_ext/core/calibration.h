@@ -11,8 +11,7 @@ namespace draftscope {
 
 struct CalibrationResult {
     std::vector<TimedWay> ways;    // in the order of preference, each mechanism once
-    int32_t               n_rs_seq_granted = 0;
-    double                duration_ms      = 0;
+    double                duration_ms = 0;
 
     // Decodes of one mechanism, to learn their cost from.
     struct Decode {
@@ -23,7 +22,7 @@ struct CalibrationResult {
 };
 
 // A recurrent model, settings as granted (n_draft_max > 0). Takes a fraction of a second on small models; on large ones
-// what is not timed after `time_limit_ms` stays so, and the order of preference decides. Ways that cannot be had, or whose
+// what is not timed after `calibration_limit_ms` stays so, and the order of preference decides. Ways that cannot be had, or whose
 // states there is no memory for, come back as not available, with the reason.
 CalibrationResult calibrate(const Model & model, const ContextSettings & settings);
 

@@ -54,7 +54,7 @@ Parts::Parts(const Model & model, const ContextSettings & settings_, Recorder & 
     layout             = made.layout;
     way_back           = std::move(made.way_back);
     make_draft(model, recorder);
-    measure_state();
+    measure_state(model);
     for (int32_t id = 0; id < settings.n_slots; id++) {
         slots.push_back(std::make_unique<Slot>(id, recorder));
     }
@@ -83,11 +83,11 @@ void Parts::make_draft(const Model & model, Recorder & recorder) {
 }
 
 // The size of a recurrent state is known only of a sequence that has one.
-void Parts::measure_state() {
+void Parts::measure_state(const Model & model) {
     target->clear();
     target->add(0, 0, 0, true);
     if (target->decode() == DecodeStatus::Done) {
-        state_bytes             = state_tensor_bytes(*target, 0);
+        state_bytes             = model.is_recurrent() ? state_tensor_bytes(*target, 0) : 0;    // of other models libllama counts keys
         const Mechanism granted = way_back.granted;
         const bool      saves   = granted == Mechanism::Cow || granted == Mechanism::Device || granted == Mechanism::Host;
         way_back.bytes_per_slot = saves ? companion->state_bytes(0) : 0;

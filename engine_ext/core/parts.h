@@ -44,7 +44,7 @@ struct Parts {
 
 private:
     void make_draft(const Model & model, Recorder & recorder);
-    void measure_state();
+    void measure_state(const Model & model);
 
     Layout  layout;
     int64_t state_bytes = 0;    // of one recurrent state, headers left out

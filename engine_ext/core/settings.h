@@ -31,6 +31,7 @@ struct ContextSettings {
     bool           catch_up_alone  = false;
     ReplayPolicy   replay          = ReplayPolicy::Measured;
     int64_t        host_room_bytes = -1;    // for recurrent states beside the live ones; -1: not known
+    int64_t        state_bytes     = 0;    // of one recurrent state, as predicted from the file; 0: not known
 };
 
 struct SamplingSettings {

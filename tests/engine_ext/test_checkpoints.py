@@ -167,6 +167,23 @@ def test_that_auto_minds_the_memory(random_qwen35: Path, monkeypatch: pytest.Mon
     bench.backend.unload()
 
 
+def test_that_no_context_is_made_for_states_that_do_not_fit(
+    random_qwen35: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench = Bench()
+    settings = ContextSettings(n_slots=4, n_threads=1)
+    bench.load(random_qwen35, settings)
+    caplog.set_level("INFO", "draftscope.llama")
+    for states_a_slot, has_steps in ((3, True), (2, False)):
+        caplog.clear()
+        room = 4 * states_a_slot * bench.backend._state_bytes
+        monkeypatch.setattr(bench.backend, "_host_room", lambda _context, room=room: room)
+        bench.backend.configure(settings)
+        steps = {line.split("=")[1].strip() for line in caplog.text.splitlines() if "n_rs_seq  " in line}
+        assert ("3" in steps) == has_steps, steps
+    bench.backend.unload()
+
+
 # ---- memory
 
 
@@ -186,6 +203,14 @@ def test_that_memory_is_what_was_predicted(family: str, mode: CheckpointMode, mo
     assert (use["checkpoints"].host_bytes > 0) == (mode is not CheckpointMode.ROLLBACK)
     assert use["compute"].host_bytes > 0
     assert all(kind.device_bytes == 0 for kind in use.values())
+
+
+@pytest.mark.parametrize("family", ["dense_model", "random_glm4moe"])
+def test_that_a_model_of_keys_alone_has_no_recurrent_memory(family: str, model: Path) -> None:
+    with open_bench(model, ContextSettings(n_slots=3, n_threads=1)) as bench:
+        use = {kind.kind: kind for kind in bench.backend.memory_use()}
+    assert use["recurrent"].host_bytes == use["recurrent"].predicted_bytes == 0
+    assert use["kv"].host_bytes == use["kv"].predicted_bytes > 0
 
 
 @pytest.mark.parametrize("mode", SAVING)

@@ -193,6 +193,10 @@ class NativeBackend:
         check_fits(f"The memory of {context.n_slots} slots", needed_bytes, available)
         return -1 if available is None else available - slot.total_bytes * context.n_slots
 
+    @property
+    def _state_bytes(self) -> int:
+        return 0 if self._file is None or self._file.memory is None else self._file.memory.recurrent_bytes
+
     def _n_draft(self, context: ContextSettings) -> int:
         can_draft = context.use_mtp and self._file is not None and self._file.mtp.can_draft
         return max(0, context.n_draft_max) if can_draft else 0
@@ -226,6 +230,7 @@ class NativeBackend:
                 catch_up_alone=context.catch_up is CatchUp.ALONE,
                 replay=_REPLAYS[context.replay],
                 host_room_bytes=host_room,
+                state_bytes=self._state_bytes,
             )
         self._predicted = self._predict(context, fields)
         return fields
