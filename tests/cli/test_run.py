@@ -22,6 +22,7 @@ def test_a_run_prints_every_key_that_scripts_rely_on(fake_command: Command) -> N
         "settings",
         "slots",
         "checkpoints",
+        "memory",
         "decodes",
         "speculation",
         "fallbacks",

@@ -26,6 +26,7 @@ from draftscope.engine.protocol import (
     CheckpointMode,
     ContextSettings,
     DecodeCounts,
+    MemoryUse,
     ModelReport,
     ModelSettings,
     Prompt,
@@ -247,3 +248,12 @@ def test_the_table_says_why_nothing_was_drafted() -> None:
 def test_an_interrupted_run_without_results_still_has_a_table() -> None:
     text = as_text(_summary(Outcome(is_interrupted=True)))
     assert "interrupted" in text
+
+
+def test_that_memory_is_that_of_the_runs_end() -> None:
+    at_load, at_end = (MemoryUse("checkpoints", n_bytes, 0, 2000) for n_bytes in (0, 2016))
+    outcome = Outcome(reports=[replace(REPORT, memory=(at_end,))])
+    summary = _summary(outcome, model=replace(MODEL, memory=(at_load,)))
+    assert summary["memory"] == [
+        {"kind": "checkpoints", "host_bytes": 2016, "device_bytes": 0, "predicted_bytes": 2000}
+    ]

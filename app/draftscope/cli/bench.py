@@ -118,7 +118,9 @@ class _Progress:
 
     def on_started(self, n_runs: int) -> None:
         """See ``Watcher``."""
-        note(f"{n_runs} runs: {len(self._plan.variants)} settings, {self._plan.n_repeats} times each after a warm-up.")
+        n_repeats = self._plan.n_repeats
+        times = "once" if n_repeats == 1 else f"{n_repeats} times"
+        note(f"{n_runs} runs: {len(self._plan.variants)} settings, {times} each after a warm-up.")
 
     def on_run(self, variant: Variant, repeat: int, left_s: float | None) -> None:
         """See ``Watcher``."""

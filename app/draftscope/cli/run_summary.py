@@ -52,6 +52,7 @@ class RunSummary:
             "settings": settings_of(self._plan),
             "slots": [_slot(prompt, result) for prompt, result in self._in_order()],
             "checkpoints": self._checkpoints(),
+            "memory": self._memory(),
             "decodes": self._decodes(),
             "speculation": as_plain(self._model.speculation),
             "fallbacks": self._fallbacks(),
@@ -87,6 +88,11 @@ class RunSummary:
             ],
             "bytes_per_slot": way.bytes_per_slot,
         }
+
+    def _memory(self) -> list[dict[str, Any]]:
+        """By kind, as it stood at the end; the model's own report was made before the first checkpoint."""
+        reports = self._outcome.reports
+        return list(as_plain(reports[-1].memory if reports else self._model.memory))
 
     def _count(self, name: str, kind: Kind) -> int:
         """The engine's count where one report covers the run; else of the records."""
