@@ -67,7 +67,9 @@ def test_a_server_lost_in_a_run_is_named_and_the_trace_is_kept(
     error = json.loads(out)["error"]
     assert error["code"] == "engine_died"
     assert f"The connection to the RPC server {rpc_server.name} was lost" in error["message"]
-    assert error["hint"] == "Everything recorded so far is kept. Start the server and load again."
+    assert error["hint"] == (
+        "What was recorded until then is kept in the trace, where one was asked for. Start the server and run it again."
+    )
     assert err.splitlines()[0] == f"draftscope: {error['message']}"
     assert _n_rounds(trace) >= 20
 

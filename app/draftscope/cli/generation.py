@@ -41,6 +41,7 @@ from draftscope.engine.protocol import (
 from draftscope.engine.rpc_loss import describe_loss
 
 _POLL_S = 0.05
+_KEPT = "What was recorded until then is kept in the trace, where one was asked for."
 _LOG_TAIL = 8
 
 
@@ -230,7 +231,8 @@ def _died(answer: EngineDied) -> EngineError:
 
 
 def _lost(answer: EngineDied) -> EngineError:
-    return EngineError.from_report(describe_loss(answer.lost_servers, answer.last_operation))
+    report = describe_loss(answer.lost_servers, answer.last_operation)
+    return EngineError(report.code, report.message, f"{_KEPT} Start the server and run it again.")
 
 
 def _ended(answer: EngineDied) -> EngineError:
@@ -241,5 +243,5 @@ def _ended(answer: EngineDied) -> EngineError:
     return EngineError(
         ErrorCode.ENGINE_DIED,
         f"The engine process ended {how}{doing}.",
-        "What was recorded until then is kept. Signal 9 is often the system running out of memory.",
+        f"{_KEPT} Signal 9 is often the system running out of memory.",
     )
