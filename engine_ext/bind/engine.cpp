@@ -160,9 +160,13 @@ nb::dict load(PyEngine & self, const std::string & path, int n_gpu_layers, const
 }
 
 nb::dict configure(PyEngine & self, int n_slots, int n_ctx, int n_draft_max, bool use_mtp, int checkpoint, int n_threads, int n_batch,
-                   bool catch_up_alone, int replay, int64_t host_room_bytes, int64_t state_bytes) {
+                   bool catch_up_alone, int replay, int64_t host_room_bytes, int64_t state_bytes, nb::object keep_going) {
+    const auto ask = [&keep_going] {
+        nb::gil_scoped_acquire gil;
+        return nb::cast<bool>(keep_going());
+    };
     const ContextSettings settings{n_slots, n_ctx, n_draft_max, use_mtp, static_cast<CheckpointMode>(checkpoint), n_threads, n_batch, catch_up_alone,
-                                   static_cast<ReplayPolicy>(replay), host_room_bytes, state_bytes};
+                                   static_cast<ReplayPolicy>(replay), host_room_bytes, state_bytes, ask};
     ModelReport           report;
     {
         nb::gil_scoped_release release;
@@ -187,7 +191,7 @@ void register_engine(nb::module_ & m) {
         .def("load", &load, "path"_a, nb::kw_only(), "n_gpu_layers"_a, "devices"_a, "use_mmap"_a, "rpc_endpoints"_a,
              "mtp_obstacle"_a, "progress"_a)
         .def("configure", &configure, nb::kw_only(), "n_slots"_a, "n_ctx"_a, "n_draft_max"_a, "use_mtp"_a, "checkpoint"_a, "n_threads"_a,
-             "n_batch"_a, "catch_up_alone"_a, "replay"_a, "host_room_bytes"_a, "state_bytes"_a)
+             "n_batch"_a, "catch_up_alone"_a, "replay"_a, "host_room_bytes"_a, "state_bytes"_a, "keep_going"_a)
         .def("unload", [](PyEngine & self) { self.engine.unload(); }, nb::call_guard<nb::gil_scoped_release>())
         .def("chat_template", [](PyEngine & self) {
             const ChatTemplate t = self.engine.chat_template();

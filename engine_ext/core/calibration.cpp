@@ -15,6 +15,7 @@ namespace draftscope {
 
 namespace {
 
+constexpr int64_t most_trial_bytes = int64_t{1} << 30;    // of states that a trial makes just to ask for rollback
 constexpr int32_t n_prompt     = 4;     // tokens before the first measurement
 constexpr int32_t n_cycles     = 9;
 constexpr int64_t time_per_way = 50'000'000;    // ns
@@ -42,6 +43,12 @@ double best_us(const std::vector<int64_t> & durations_ns) {
 
 double round_of(const TimedWay & way, int32_t n_slots) {
     return way.verify_us + n_slots * (way.save_us + way.restore_us) + way.replay_us;
+}
+
+void check_not_cancelled(const ContextSettings & settings) {
+    if (settings.keep_going && !settings.keep_going()) {
+        throw EngineError("cancelled", "Loading was cancelled.");
+    }
 }
 
 // One small context with all slots in it.
@@ -100,6 +107,7 @@ public:
 private:
     // Decodes n tokens in every slot; nanoseconds, or -1 when libllama refused.
     int64_t decode(int32_t n) {
+        check_not_cancelled(settings);
         target->clear();
         for (int32_t slot = 0; slot < settings.n_slots; slot++) {
             for (int32_t i = 0; i < n; i++) {
@@ -240,6 +248,12 @@ TimedWay try_way(const Model & model, const ContextSettings & settings, Mechanis
         way.why = too_slow;
         return way;
     }
+    check_not_cancelled(settings);
+    if (mechanism == Mechanism::Rollback && settings.state_bytes * (1 + n_states) * settings.n_slots > most_trial_bytes &&
+        grants_rollback(model.metadata("general.architecture"))) {
+        way.why = "Not timed: clearing its states for a trial would take longer than the calibration may.";
+        return way;
+    }
     try {
         Trial trial(model, settings, mechanism, deadline_ns);
         if (mechanism == Mechanism::Rollback && trial.n_rs_seq() < settings.n_draft_max) {
@@ -267,6 +281,9 @@ TimedWay try_way(const Model & model, const ContextSettings & settings, Mechanis
             way.why = too_slow;
         }
     } catch (const EngineError & error) {
+        if (error.code == "cancelled") {
+            throw;
+        }
         way.is_available = false;
         way.why          = error.what();
     }

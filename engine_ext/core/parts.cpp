@@ -50,7 +50,8 @@ Parts::Parts(const Model & model, const ContextSettings & settings_, Recorder & 
     settings.n_batch     = std::max(settings.n_batch, settings.n_slots * (1 + settings.n_draft_max + max_riding_replay));
 
     TargetContext made = make_target(model, settings, speculation.is_active);
-    target             = std::move(made.decoder);
+    settings.keep_going = nullptr;    // its caller waits no longer
+    target              = std::move(made.decoder);
     layout             = made.layout;
     way_back           = std::move(made.way_back);
     make_draft(model, recorder);

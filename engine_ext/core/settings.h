@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,7 @@ struct ContextSettings {
     ReplayPolicy   replay          = ReplayPolicy::Measured;
     int64_t        host_room_bytes = -1;    // for recurrent states beside the live ones; -1: not known
     int64_t        state_bytes     = 0;    // of one recurrent state, as predicted from the file; 0: not known
+    std::function<bool()> keep_going;    // asked now and then while ways back are timed; false: cancelled. Empty: never
 };
 
 struct SamplingSettings {

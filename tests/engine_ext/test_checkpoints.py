@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from draftscope.engine.errors import EngineError, ErrorCode
 from draftscope.engine.events import ENGINE_TRACK, Kind, Mechanism, Phase
 from draftscope.engine.library import core
-from draftscope.engine.protocol import CheckpointMode, ContextSettings, Prompt, Replay, SlotTask
+from draftscope.engine.protocol import CheckpointMode, ContextSettings, ModelSettings, Prompt, Replay, SlotTask
 from tests.engine_ext.harness import GREEDY, TEXTS, Bench, PromptLike, open_bench, run, token_prompts
 
 HYBRIDS = ("demo_model", "random_qwen35", "random_qwen3next")
@@ -153,6 +154,22 @@ def test_that_a_mode_asked_for_by_name_is_not_measured(random_qwen35: Path) -> N
     for mode in (CheckpointMode.ROLLBACK, *SAVING):
         way = run(random_qwen35, token_prompts(2), ContextSettings(checkpoint=mode), max_tokens=8).report.way_back
         assert (way.granted, way.calibration) == (mode.value, ())
+
+
+def test_that_a_load_is_cancelled_while_ways_back_are_timed(random_qwen35: Path) -> None:
+    bench, stages = Bench(), list[str]()
+
+    def ask(_fraction: float, stage: str) -> bool:
+        stages.append(stage)
+        return stages.count("ways back") < 5
+
+    with pytest.raises(EngineError) as cancelled:
+        bench.backend.load(ModelSettings(str(random_qwen35)), ContextSettings(n_threads=1), ask)
+    assert cancelled.value.code is ErrorCode.CANCELLED
+    assert stages.count("ways back") == 5
+    bench.load(random_qwen35, ContextSettings(n_slots=1, n_threads=1))
+    bench.submit(SlotTask(0, Prompt(), GREEDY, 8, ignore_eos=True), token_prompts(1)[0])
+    assert len(bench.finish()[0].tokens) == 8
 
 
 def test_that_auto_minds_the_memory(random_qwen35: Path, monkeypatch: pytest.MonkeyPatch) -> None:

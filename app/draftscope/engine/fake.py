@@ -97,7 +97,7 @@ class FakeBackend:
         self._interrupted.clear()
         for step in range(_LOAD_STEPS + 1):
             fraction = step / _LOAD_STEPS
-            if not progress(fraction, "weights" if fraction < 0.8 else "contexts" if fraction < 0.95 else "warm-up"):
+            if not progress(fraction, "weights" if fraction < 0.8 else "contexts" if fraction < 0.95 else "ways back"):
                 self._recorder.operation(Phase.IDLE)
                 raise EngineError(ErrorCode.CANCELLED, "Loading was cancelled.")
             if step == _LOAD_STEPS // 2:

@@ -6,6 +6,7 @@ Importing this module loads both (``engine/library.py``), and raises what that r
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from draftscope.engine.backend import ChatTemplate, CheckpointCounts, Progress
@@ -65,7 +66,7 @@ class NativeBackend:
             self._model = model
             if not progress(1.0, "contexts"):
                 raise EngineError(ErrorCode.CANCELLED, "Loading was cancelled.")
-            report = self._configure(context)
+            report = self._configure(context, lambda: progress(1.0, "ways back"))
         except BaseException:
             self.unload()
             raise
@@ -92,7 +93,7 @@ class NativeBackend:
 
     def configure(self, context: ContextSettings) -> ModelReport:
         """See ``Backend.configure``."""
-        return self._report(self._configure(context))
+        return self._report(self._configure(context, lambda: True))
 
     def unload(self) -> None:
         """See ``Backend.unload``."""
@@ -216,7 +217,7 @@ class NativeBackend:
             "draft": slot.draft_kv_bytes * n_slots,
         }
 
-    def _configure(self, context: ContextSettings) -> dict[str, Any]:
+    def _configure(self, context: ContextSettings, keep_going: Callable[[], bool]) -> dict[str, Any]:
         host_room = self._host_room(context)
         with with_llamas_words():
             fields: dict[str, Any] = self._engine.configure(
@@ -231,6 +232,7 @@ class NativeBackend:
                 replay=_REPLAYS[context.replay],
                 host_room_bytes=host_room,
                 state_bytes=self._state_bytes,
+                keep_going=keep_going,
             )
         self._predicted = self._predict(context, fields)
         return fields
