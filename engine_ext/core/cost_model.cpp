@@ -14,6 +14,7 @@ constexpr double  outlier       = 4.0;     // times the expected duration: nothi
 constexpr double  disturbed     = 1.5;     // times the expected duration: something else had the processor for a while
 constexpr double  doubt         = 0.1;     // weight of a disturbed decode
 constexpr int64_t n_needed      = 8;
+constexpr double  most_rejected = 0.95;    // of rounds, for what is divided by the rest
 
 }  // namespace
 
@@ -93,11 +94,13 @@ namespace {
 double cost_of(int32_t limit, std::span<const Waiting> slots, const CostModel & costs, bool is_sequential) {
     std::vector<Rows> alone, verify;
     double            cost = 0;
+    // A replay that rides is carried again after each rejection until a draft is accepted whole.
+    const double n_carried = costs.rejected_share() / (1.0 - std::min(costs.rejected_share(), most_rejected));
     for (const Waiting & slot : slots) {
         const bool rides = slot.n_replay <= limit;
         verify.push_back({slot.slot, slot.n_verify + (rides ? slot.n_replay : 0)});
         if (rides) {
-            cost += costs.rejected_share() * costs.token_ns() * slot.n_replay;
+            cost += n_carried * costs.token_ns() * slot.n_replay;
         } else {
             alone.push_back({slot.slot, slot.n_replay + 1});
             cost += costs.save_ns() + costs.token_ns() - costs.yield_ns();
