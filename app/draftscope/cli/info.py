@@ -19,9 +19,9 @@ from draftscope.engine.model_file import ModelFile, inspect_model
 from draftscope.engine.protocol import ContextSettings
 
 _DEFAULTS = ContextSettings()
-_MAX_SLOTS = 256
+_MAX_SLOTS = 64
 _MAX_CONTEXT = 1 << 24
-_MAX_DRAFT = 64
+_MAX_DRAFT = 16
 _VALUE_WIDTH = 60
 
 _EPILOG = """\
