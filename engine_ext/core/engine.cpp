@@ -203,8 +203,11 @@ bool Engine::step() {
         parts->round->run(in_flight);
     }
     in_flight.clear();
-    recorder.operation(Phase::Idle);
-    return std::any_of(parts->slots.begin(), parts->slots.end(), [](const auto & slot) { return slot->is_active(); });
+    const bool has_work = std::any_of(parts->slots.begin(), parts->slots.end(), [](const auto & slot) { return slot->is_active(); });
+    if (!has_work) {    // else the last operation stands until the next step: who dies between two steps is not idle
+        recorder.operation(Phase::Idle);
+    }
+    return has_work;
 }
 
 void Engine::cancel(int32_t slot) {

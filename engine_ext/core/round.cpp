@@ -25,7 +25,6 @@ void Round::run(std::span<Slot * const> generating) {
     }
     entries.clear();
     contexts.costs.learn_yield(n_yielded, now_ns() - t_start_ns);
-    contexts.recorder.operation(Phase::Idle);
     contexts.recorder.round = no_round;
 }
 

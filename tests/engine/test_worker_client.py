@@ -14,6 +14,7 @@ import pytest
 
 from draftscope.engine.client import WorkerClient
 from draftscope.engine.errors import EngineError, ErrorCode
+from draftscope.engine.events import Kind
 from draftscope.engine.protocol import (
     Cancel,
     Cancelled,
@@ -71,6 +72,7 @@ def test_a_kill_in_the_middle_of_a_generation_is_noticed_within_a_second(
     talk = make_talk(backend)
     talk.load(str(demo_model), n_ctx=8192)
     running = talk.start(long_task(0), long_task(1))
+    talk.until(lambda: bool((talk.records["kind"] == Kind.ROUND).any()))
     n_before = len(talk.records)
     time.sleep(0.1)  # what it records meanwhile, nobody has read when it dies
     killed_s = time.monotonic()

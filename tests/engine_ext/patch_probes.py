@@ -285,6 +285,26 @@ def messages_of_device_states(path: Path) -> dict[str, object]:
     return {"save": of_save, "restore": of_restore, "is_right": is_right}
 
 
+def _asked_for_huge_pages() -> int:
+    """Bytes of this process's memory for which somebody has asked for huge pages."""
+    total = size = 0
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        if line.startswith("Size:"):
+            size = int(line.split()[1]) * 1024
+        elif line.startswith("VmFlags:") and "hg" in line.split():
+            total += size
+    return total
+
+
+def bytes_in_huge_pages(path: Path) -> dict[str, object]:
+    """How much memory a context and a device state of a sequence ask to have in huge pages."""
+    before = _asked_for_huge_pages()
+    context = _prompted(path)
+    after_context = _asked_for_huge_pages()
+    context.save(0, _FLAGS)
+    return {"context": after_context - before, "device_state": _asked_for_huge_pages() - after_context}
+
+
 def main() -> None:
     """Ask one question."""
     print(json.dumps(globals()[sys.argv[1]](Path(sys.argv[2]))))

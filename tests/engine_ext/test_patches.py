@@ -244,3 +244,13 @@ def test_that_patch_10_sends_a_device_state_as_one_graph(name: str, made_model: 
     assert isinstance(stock, dict)
     assert (stock["save"], stock["is_right"]) == (stock["restore"], True)
     assert stock["save"][0] == 0 and stock["save"][1] > 2  # type: ignore[index]  # a message a tensor
+
+
+@pytest.mark.skipif(
+    not Path("/sys/kernel/mm/transparent_hugepage/enabled").exists(), reason="this system has no transparent huge pages"
+)
+def test_that_patch_11_asks_for_huge_pages_for_large_buffers(model_of_large_states: Path) -> None:
+    answer = ask("bytes_in_huge_pages", model_of_large_states)
+    assert isinstance(answer, dict)
+    assert min(answer.values()) >= 8 << 20  # type: ignore[type-var]  # the state, live and saved
+    assert ask("bytes_in_huge_pages", model_of_large_states, stock=True) == {"context": 0, "device_state": 0}

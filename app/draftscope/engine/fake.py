@@ -170,8 +170,10 @@ class FakeBackend:
             self._round.prefill(prompts)
         if generating := [slot for slot in self._active() if slot.state is SlotState.GENERATING]:
             self._round.run(generating)
-        self._recorder.operation(Phase.IDLE)
-        return bool(self._active())
+        has_work = bool(self._active())
+        if not has_work:  # else the last operation stands until the next step
+            self._recorder.operation(Phase.IDLE)
+        return has_work
 
     def cancel(self, slots: tuple[int, ...]) -> None:
         """See ``Backend.cancel``."""

@@ -89,7 +89,6 @@ class FakeRound:
                 entry.slot.end(StopReason.CANCELLED)
             else:
                 self._accept(entry, start_ns)
-        self._recorder.operation(Phase.IDLE)
         self._recorder.round = int(NO_ROUND)
 
     def decode_cost(self) -> DecodeCost:
