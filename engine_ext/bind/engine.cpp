@@ -104,6 +104,7 @@ nb::dict as_dict(const ModelReport & r) {
                    {"devices", nb::cast(r.devices)},
                    {"speculation", nb::cast(as_dict(r.speculation))},
                    {"way_back", nb::cast(as_dict(r.way_back))},
+                   {"why_not_shift", nb::cast(r.why_not_shift)},
                    {"engine", nb::cast(r.engine)},
                    {"is_patched", nb::cast(r.is_patched)}});
 }
@@ -113,6 +114,8 @@ nb::dict as_dict(const SlotResult & r) {
                    {"text", nb::cast(as_bytes(r.text))},
                    {"tokens", nb::cast(r.tokens)},
                    {"n_prompt", nb::cast(r.n_prompt)},
+                   {"n_reused", nb::cast(r.n_reused)},
+                   {"reuse", nb::cast(static_cast<int>(r.reuse))},
                    {"n_rounds", nb::cast(r.n_rounds)},
                    {"draft_n", nb::cast(r.draft_n)},
                    {"draft_n_accepted", nb::cast(r.draft_n_accepted)},
@@ -141,7 +144,11 @@ nb::dict as_dict(const Counts & c) {
                    {"token_us", nb::cast(c.costs.token_ns() / 1e3)},
                    {"n_saves", nb::cast(c.n_saves)},
                    {"n_restores", nb::cast(c.n_restores)},
-                   {"n_fallbacks", nb::cast(c.n_fallbacks)}});
+                   {"n_fallbacks", nb::cast(c.n_fallbacks)},
+                   {"n_prompt_saves", nb::cast(c.n_prompt_saves)},
+                   {"n_prompt_restores", nb::cast(c.n_prompt_restores)},
+                   {"n_cache_hits", nb::cast(c.n_cache_hits)},
+                   {"n_refused_states", nb::cast(c.n_refused_states)}});
 }
 
 nb::dict load(PyEngine & self, const std::string & path, int n_gpu_layers, const std::vector<std::string> & devices, bool use_mmap,
@@ -160,13 +167,15 @@ nb::dict load(PyEngine & self, const std::string & path, int n_gpu_layers, const
 }
 
 nb::dict configure(PyEngine & self, int n_slots, int n_ctx, int n_draft_max, bool use_mtp, int checkpoint, int n_threads, int n_batch,
-                   bool catch_up_alone, int replay, int64_t host_room_bytes, int64_t state_bytes, nb::object keep_going) {
+                   bool catch_up_alone, int replay, int64_t host_room_bytes, int64_t state_bytes, int64_t prompt_checkpoints_bytes,
+                   int prompt_checkpoint_spacing, int64_t prompt_cache_bytes, bool use_hooks, bool shift, nb::object keep_going) {
     const auto ask = [&keep_going] {
         nb::gil_scoped_acquire gil;
         return nb::cast<bool>(keep_going());
     };
     const ContextSettings settings{n_slots, n_ctx, n_draft_max, use_mtp, static_cast<CheckpointMode>(checkpoint), n_threads, n_batch, catch_up_alone,
-                                   static_cast<ReplayPolicy>(replay), host_room_bytes, state_bytes, ask};
+                                   static_cast<ReplayPolicy>(replay), host_room_bytes, state_bytes, prompt_checkpoints_bytes,
+                                   prompt_checkpoint_spacing, prompt_cache_bytes, use_hooks, shift, ask};
     ModelReport           report;
     {
         nb::gil_scoped_release release;
@@ -176,22 +185,62 @@ nb::dict configure(PyEngine & self, int n_slots, int n_ctx, int n_draft_max, boo
 }
 
 void submit(PyEngine & self, int slot, std::vector<int32_t> prompt, float temperature, int top_k, float top_p, float min_p, float repeat_penalty,
-            int repeat_last_n, float presence_penalty, uint32_t seed, int max_tokens, std::vector<std::string> stop, bool ignore_eos) {
+            int repeat_last_n, float presence_penalty, uint32_t seed, int max_tokens, std::vector<std::string> stop, bool ignore_eos, bool reuse,
+            bool is_continuation) {
     Task task{slot, std::move(prompt), {temperature, top_k, top_p, min_p, repeat_penalty, repeat_last_n, presence_penalty, seed}, max_tokens,
-              std::move(stop), ignore_eos};
+              std::move(stop), ignore_eos, reuse, is_continuation};
     nb::gil_scoped_release release;
     self.engine.submit(std::move(task));
+}
+
+nb::bytes as_bytes(const std::vector<uint8_t> & bytes) {
+    return nb::bytes(bytes.data(), bytes.size());
+}
+
+std::vector<uint8_t> as_vector(const nb::bytes & bytes) {
+    const auto * first = static_cast<const uint8_t *>(bytes.data());
+    return {first, first + bytes.size()};
+}
+
+nb::dict as_dict(const SlotFacts & f) {
+    return fields({{"n_tokens", nb::cast(f.n_tokens)},
+                   {"n_decoded", nb::cast(f.n_decoded)},
+                   {"n_draft", nb::cast(f.n_draft)},
+                   {"n_waiting", nb::cast(f.n_waiting)},
+                   {"n_prompt_checkpoints", nb::cast(f.n_prompt_checkpoints)},
+                   {"prompt_checkpoint_bytes", nb::cast(f.prompt_checkpoint_bytes)}});
+}
+
+// What can be done to a slot between two tasks.
+void register_slot_operations(nb::class_<PyEngine> & engine) {
+    using Guard = nb::call_guard<nb::gil_scoped_release>;
+    engine.def("slot_facts", [](PyEngine & self, int slot) { return as_dict(self.engine.slot_facts(slot)); }, "slot"_a)
+        .def("slot_tokens", [](PyEngine & self, int slot) { return self.engine.slot_tokens(slot); }, "slot"_a)
+        .def("clear_slot", [](PyEngine & self, int slot) { self.engine.clear_slot(slot); }, "slot"_a, Guard())
+        .def("rewind_slot", [](PyEngine & self, int slot, int n_tokens) { self.engine.rewind_slot(slot, n_tokens); }, "slot"_a, "n_tokens"_a, Guard())
+        .def("fork_slot", [](PyEngine & self, int slot, int to) { self.engine.fork_slot(slot, to); }, "slot"_a, "to"_a, Guard())
+        .def("shift_slot", [](PyEngine & self, int slot, int n_keep, int n_discard) { self.engine.shift_slot(slot, n_keep, n_discard); }, "slot"_a,
+             "n_keep"_a, "n_discard"_a, Guard())
+        .def("save_slot", [](PyEngine & self, int slot) { return as_bytes(self.engine.save_slot(slot)); }, "slot"_a)
+        .def("restore_slot", [](PyEngine & self, int slot, const nb::bytes & state) { self.engine.restore_slot(slot, as_vector(state)); }, "slot"_a, "state"_a)
+        .def("get_state", [](PyEngine & self, int slot) { return as_bytes(self.engine.get_state(slot)); }, "slot"_a,
+             "Hidden rows that drafting goes on from; see core/mtp_state.h.")
+        .def("set_state", [](PyEngine & self, int slot, const nb::bytes & state) { self.engine.set_state(slot, as_vector(state)); }, "slot"_a, "state"_a)
+        .def("find_broken", [](PyEngine & self) { return self.engine.find_broken(); }, "What is wrong in any slot, as a sentence; for tests.");
 }
 
 }  // namespace
 
 void register_engine(nb::module_ & m) {
-    nb::class_<PyEngine>(m, "Engine", "One engine; see core/engine.h. All calls from one thread, except cancel().")
+    nb::class_<PyEngine> engine(m, "Engine", "One engine; see core/engine.h. All calls from one thread, except cancel().");
+    register_slot_operations(engine);
+    engine
         .def(nb::init<nb::handle>(), "memory"_a, "memory: writable buffer with an initialised ring")
         .def("load", &load, "path"_a, nb::kw_only(), "n_gpu_layers"_a, "devices"_a, "use_mmap"_a, "rpc_endpoints"_a,
              "mtp_obstacle"_a, "progress"_a)
         .def("configure", &configure, nb::kw_only(), "n_slots"_a, "n_ctx"_a, "n_draft_max"_a, "use_mtp"_a, "checkpoint"_a, "n_threads"_a,
-             "n_batch"_a, "catch_up_alone"_a, "replay"_a, "host_room_bytes"_a, "state_bytes"_a, "keep_going"_a)
+             "n_batch"_a, "catch_up_alone"_a, "replay"_a, "host_room_bytes"_a, "state_bytes"_a, "prompt_checkpoints_bytes"_a,
+             "prompt_checkpoint_spacing"_a, "prompt_cache_bytes"_a, "use_hooks"_a, "shift"_a, "keep_going"_a)
         .def("unload", [](PyEngine & self) { self.engine.unload(); }, nb::call_guard<nb::gil_scoped_release>())
         .def("chat_template", [](PyEngine & self) {
             const ChatTemplate t = self.engine.chat_template();
@@ -202,7 +251,7 @@ void register_engine(nb::module_ & m) {
         }, "text"_a, nb::kw_only(), "add_special"_a, "parse_special"_a)
         .def("piece", [](PyEngine & self, int token) { return as_bytes(self.engine.piece(token)); }, "token"_a)
         .def("submit", &submit, nb::kw_only(), "slot"_a, "prompt"_a, "temperature"_a, "top_k"_a, "top_p"_a, "min_p"_a, "repeat_penalty"_a,
-             "repeat_last_n"_a, "presence_penalty"_a, "seed"_a, "max_tokens"_a, "stop"_a, "ignore_eos"_a)
+             "repeat_last_n"_a, "presence_penalty"_a, "seed"_a, "max_tokens"_a, "stop"_a, "ignore_eos"_a, "reuse"_a, "is_continuation"_a)
         .def("step", [](PyEngine & self) { return self.engine.step(); }, nb::call_guard<nb::gil_scoped_release>())
         .def("cancel", [](PyEngine & self, int slot) { self.engine.cancel(slot); }, "slot"_a)
         .def("take_results", [](PyEngine & self) {

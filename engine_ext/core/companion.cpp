@@ -56,6 +56,10 @@ void Companion::clear(int32_t slot) {
 }
 
 bool Companion::drop_tail(int32_t slot, int32_t position) {
+    return drop_target_tail(slot, position) && drop_drafted(slot, position);
+}
+
+bool Companion::drop_target_tail(int32_t slot, int32_t position) {
     if (Faults::take(faults.drop_tail)) {
         return false;
     }
@@ -65,7 +69,7 @@ bool Companion::drop_tail(int32_t slot, int32_t position) {
         }
         target.use_up_steps(slot);
     }
-    return llama_memory_seq_rm(target.memory(), slot, position, -1) && drop_drafted(slot, position);
+    return llama_memory_seq_rm(target.memory(), slot, position, -1);
 }
 
 bool Companion::drop_drafted(int32_t slot, int32_t position) {
@@ -138,9 +142,48 @@ bool Companion::take_back_state(int32_t slot, int32_t position) {
     return llama_memory_seq_rm(target.memory(), slot, position, -1) && llama_memory_seq_pos_max(target.memory(), slot) == position - 1;
 }
 
+bool Companion::save_whole(int32_t slot, std::vector<uint8_t> & of_target, std::vector<uint8_t> & of_draft) const {
+    const auto save = [slot](llama_context * ctx, std::vector<uint8_t> & state) {
+        try {
+            state.resize(llama_state_seq_get_size_ext(ctx, slot, 0));
+        } catch (const std::bad_alloc &) {
+            return false;
+        }
+        return llama_state_seq_get_data_ext(ctx, state.data(), state.size(), slot, 0) == state.size() && !state.empty();
+    };
+    return save(target.context(), of_target) && (draft == nullptr || save(draft->context(), of_draft));
+}
+
+int64_t Companion::whole_bytes(int32_t slot) const {
+    const size_t of_draft = draft == nullptr ? 0 : llama_state_seq_get_size_ext(draft->context(), slot, 0);
+    return static_cast<int64_t>(llama_state_seq_get_size_ext(target.context(), slot, 0) + of_draft);
+}
+
+bool Companion::restore_whole(int32_t slot, const std::vector<uint8_t> & of_target, const std::vector<uint8_t> & of_draft, int32_t n_target, int32_t n_draft) {
+    const auto take = [slot](Decoder & decoder, const std::vector<uint8_t> & state, int32_t n) {
+        return llama_state_seq_set_data_ext(decoder.context(), state.data(), state.size(), slot, 0) == state.size() &&
+               llama_memory_seq_pos_max(decoder.memory(), slot) == n - 1;
+    };
+    target.use_up_steps(slot);
+    return take(target, of_target, n_target) && (draft == nullptr || of_draft.empty() || take(*draft, of_draft, n_draft));
+}
+
+bool Companion::can_shift() const {
+    return llama_memory_can_shift(target.memory()) && (draft == nullptr || llama_memory_can_shift(draft->memory()));
+}
+
+void Companion::shift(int32_t slot, int32_t n_keep, int32_t n_discard) {
+    for (const Decoder * decoder : {static_cast<const Decoder *>(&target), static_cast<const Decoder *>(draft)}) {
+        if (decoder != nullptr) {
+            llama_memory_seq_rm(decoder->memory(), slot, n_keep, n_keep + n_discard);
+            llama_memory_seq_add(decoder->memory(), slot, n_keep + n_discard, -1, -n_discard);
+        }
+    }
+}
+
 bool Companion::in_step(int32_t slot, int32_t n_target, int32_t n_draft) const {
     return llama_memory_seq_pos_max(target.memory(), slot) == n_target - 1 &&
-           (draft == nullptr || llama_memory_seq_pos_max(draft->memory(), slot) == n_draft - 1);
+           (draft == nullptr || n_draft < 0 || llama_memory_seq_pos_max(draft->memory(), slot) == n_draft - 1);
 }
 
 bool Companion::can_drop_tail(Decoder & decoder) {

@@ -34,6 +34,9 @@ public:
     // were decoded meanwhile. Nothing is known about its tail then and the slot must be cleared.
     [[nodiscard]] bool drop_tail(int32_t slot, int32_t position);
 
+    // The same in the target alone; the companion is brought in step by whoever knows what of its rows is still true.
+    [[nodiscard]] bool drop_target_tail(int32_t slot, int32_t position);
+
     // Drop only what drafting put into the companion.
     [[nodiscard]] bool drop_drafted(int32_t slot, int32_t position);
 
@@ -67,7 +70,24 @@ public:
     // Share the spare's state again, and drop the target's positions from `position` on. False as in restore_state.
     [[nodiscard]] bool take_back_state(int32_t slot, int32_t position);
 
-    // Whether the target and the companion hold exactly that many positions (the companion counts where there is one).
+    // Whole states of a slot, keys and values included, in host memory; the one of the companion is empty where there is
+    // none. False: there is no memory for them.
+    [[nodiscard]] bool save_whole(int32_t slot, std::vector<uint8_t> & of_target, std::vector<uint8_t> & of_draft) const;
+    int64_t            whole_bytes(int32_t slot) const;
+
+    // Put them into a slot that was cleared; no state of the companion: it stays empty. False: libllama refused one, or the
+    // slot does not hold that many positions now; clear it.
+    [[nodiscard]] bool restore_whole(int32_t slot, const std::vector<uint8_t> & of_target, const std::vector<uint8_t> & of_draft, int32_t n_target,
+                                     int32_t n_draft);
+
+    // Whether keys can be moved to other positions, in both.
+    bool can_shift() const;
+
+    // Forget the positions from n_keep to n_keep + n_discard, and move those behind them up. Only where can_shift().
+    void shift(int32_t slot, int32_t n_keep, int32_t n_discard);
+
+    // Whether the target and the companion hold exactly that many positions (the companion counts where there is one;
+    // n_draft -1: it is not asked).
     bool in_step(int32_t slot, int32_t n_target, int32_t n_draft) const;
 
     // What the memory of a context can do, found out by decoding two tokens and dropping one; it is empty after that.

@@ -92,6 +92,7 @@ ModelReport Engine::configure(const ContextSettings & settings) {
     report_.n_threads     = parts->settings.n_threads;
     report_.speculation   = parts->speculation;
     report_.way_back      = parts->way_back;
+    report_.why_not_shift = parts->slot_memory->why_not_shift();
     return report_;
 }
 
@@ -133,23 +134,25 @@ std::string Engine::piece(int32_t token) const {
     return model == nullptr || token < 0 || token >= model->n_vocab() ? "" : model->piece(token, true);
 }
 
-void Engine::submit(Task task) {
+Slot & Engine::slot_at_rest(int32_t id) {
     Parts & p = loaded();
-    if (task.slot < 0 || task.slot >= static_cast<int32_t>(p.slots.size())) {
-        throw EngineError("bad_settings", "There is no slot " + std::to_string(task.slot) + "; the engine has " + std::to_string(p.slots.size()) + ".");
+    if (id < 0 || id >= static_cast<int32_t>(p.slots.size())) {
+        throw EngineError("bad_settings", "There is no slot " + std::to_string(id) + "; the engine has " + std::to_string(p.slots.size()) + ".");
     }
-    Slot & slot = *p.slots[static_cast<size_t>(task.slot)];
+    Slot & slot = *p.slots[static_cast<size_t>(id)];
     if (slot.is_active()) {
-        throw EngineError("busy", "Slot " + std::to_string(task.slot) + " is still generating.", "Wait for it or cancel it.");
+        throw EngineError("busy", "Slot " + std::to_string(id) + " is still generating.", "Wait for it or cancel it.");
     }
-    check_sampling(task.sampling);
-    check_range("The number of tokens to generate", task.max_tokens, 1, 1 << 24);
+    return slot;
+}
+
+void Engine::check_prompt(const Task & task) const {
     if (task.prompt.empty()) {
         throw EngineError("bad_prompt", "The prompt of slot " + std::to_string(task.slot) + " is empty.", "Give it at least one token.");
     }
-    if (static_cast<int32_t>(task.prompt.size()) >= p.settings.n_ctx) {
+    if (static_cast<int32_t>(task.prompt.size()) >= parts->settings.n_ctx) {
         throw EngineError("bad_prompt", "The prompt of slot " + std::to_string(task.slot) + " has " + std::to_string(task.prompt.size()) +
-                                            " tokens; a slot holds " + std::to_string(p.settings.n_ctx) + ".",
+                                            " tokens; a slot holds " + std::to_string(parts->settings.n_ctx) + ".",
                           "Shorten it or load with a larger context.");
     }
     for (const int32_t token : task.prompt) {
@@ -157,13 +160,24 @@ void Engine::submit(Task task) {
             throw EngineError("bad_prompt", "Token " + std::to_string(token) + " is outside the vocabulary of " + std::to_string(model->n_vocab()) + " tokens.");
         }
     }
+}
+
+void Engine::submit(Task task) {
+    Slot &  slot = slot_at_rest(task.slot);
+    Parts & p    = *parts;
+    check_sampling(task.sampling);
+    check_range("The number of tokens to generate", task.max_tokens, 1, 1 << 24);
+    if (task.is_continuation) {
+        task.prompt.insert(task.prompt.begin(), slot.tokens.begin(), slot.tokens.end());
+    }
+    check_prompt(task);
     if (std::none_of(p.slots.begin(), p.slots.end(), [](const auto & other) { return other->is_active(); })) {
         p.round->start_numbering();
     }
-    clear_slot(*p.contexts, task.slot);
+    const SlotMemory::Taken taken = p.slot_memory->take_up(slot, task.prompt, task.reuse);
     p.checkpoint->begin(task.slot);
     cancelled[static_cast<size_t>(task.slot)] = false;
-    slot.start(*model, std::move(task), p.settings.n_draft_max);
+    slot.start(*model, std::move(task), p.settings.n_draft_max, taken.n_kept, taken.reuse);
 }
 
 std::vector<Slot *> Engine::slots_in(SlotState state) {
@@ -179,7 +193,7 @@ std::vector<Slot *> Engine::slots_in(SlotState state) {
 void Engine::drop_cancelled() {
     for (const auto & slot : parts->slots) {
         if (slot->is_active() && is_cancelled(slot->id)) {
-            end_slot(*parts->contexts, *slot, StopReason::Cancelled);
+            parts->slot_memory->rest(*slot, StopReason::Cancelled);
         }
     }
 }
@@ -244,6 +258,10 @@ Counts Engine::counts() const {
         counts.n_saves    = recorder.n_saves;
         counts.n_restores  = recorder.n_restores;
         counts.n_fallbacks = recorder.n_fallbacks;
+        counts.n_prompt_saves    = recorder.n_prompt_saves;
+        counts.n_prompt_restores = recorder.n_prompt_restores;
+        counts.n_cache_hits      = recorder.n_cache_hits;
+        counts.n_refused_states  = recorder.n_refused_states;
         counts.costs       = parts->contexts->costs;
     }
     return counts;

@@ -24,6 +24,7 @@ struct ModelReport {
     std::vector<std::string> devices;
     Speculation              speculation;
     WayBack                  way_back;
+    std::string              why_not_shift;    // why a full slot cannot forget its oldest tokens; empty: it can
     std::string              engine;    // name and version of the library
     bool                     is_patched = false;
 };
@@ -32,7 +33,15 @@ struct Counts {
     TargetCounts      target;
     MtpDriver::Counts draft;
     int32_t           n_saves = 0, n_restores = 0, n_fallbacks = 0;
+    int32_t           n_prompt_saves = 0, n_prompt_restores = 0, n_cache_hits = 0, n_refused_states = 0;
     CostModel         costs;
+};
+
+struct SlotFacts {
+    int32_t n_tokens = 0, n_decoded = 0;    // held, and in the target's memory
+    int32_t n_draft = 0, n_waiting = 0;     // in the MTP context's memory, and rows that wait for it
+    int32_t n_prompt_checkpoints    = 0;
+    int64_t prompt_checkpoint_bytes = 0;
 };
 
 struct ChatTemplate {
@@ -64,6 +73,22 @@ public:
     // Any thread; -1 for all slots. Takes effect within the current step.
     void cancel(int32_t slot);
 
+    // Operations on a slot at rest (slot_operations.cpp). All throw EngineError, busy among others, and leave the slot as it
+    // was then; a state that libllama itself refuses leaves it empty.
+    SlotFacts            slot_facts(int32_t slot) const;
+    std::vector<int32_t> slot_tokens(int32_t slot) const;
+    void                 clear_slot(int32_t slot);
+    void                 rewind_slot(int32_t slot, int32_t n_tokens);
+    void                 fork_slot(int32_t slot, int32_t to);
+    void                 shift_slot(int32_t slot, int32_t n_keep, int32_t n_discard);
+    std::vector<uint8_t> save_slot(int32_t slot);    // see slot_image.h
+    void                 restore_slot(int32_t slot, const std::vector<uint8_t> & bytes);
+    std::vector<uint8_t> get_state(int32_t slot);    // see mtp_state.h
+    void                 set_state(int32_t slot, const std::vector<uint8_t> & bytes);
+
+    // For tests: what is wrong in any slot, as a sentence; empty when every invariant holds.
+    std::string find_broken() const;
+
     std::vector<SlotResult> take_results();
     std::vector<int32_t>    take_new_tokens();    // ids in token records that were not in one before (since the load)
     Counts                  counts() const;
@@ -90,7 +115,9 @@ public:
                                                                         const std::vector<DropStep> & steps);
 
 private:
-    Parts &             idle(int32_t slot);    // the slot is free; throws EngineError(busy) otherwise
+    Slot &              slot_at_rest(int32_t id);    // throws EngineError: not_loaded, bad_settings, busy
+    void                check_prompt(const Task & task) const;
+    Parts &             idle(int32_t slot);    // the slot is at rest, and emptied
     void                decode_part(int32_t slot, const std::vector<int32_t> & tokens, int32_t first, int32_t last);
     void                add_part(int32_t slot, const std::vector<int32_t> & tokens, int32_t first, int32_t n);
     void                decode_added();

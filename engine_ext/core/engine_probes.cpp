@@ -13,7 +13,7 @@ std::vector<float> Engine::logits_of(int32_t slot, const std::vector<int32_t> & 
         position += n;
     }
     std::vector<float> logits = last_logits();
-    clear_slot(*p.contexts, slot);
+    p.slot_memory->forget(*p.slots[static_cast<size_t>(slot)]);
     return logits;
 }
 
@@ -34,8 +34,7 @@ std::pair<std::vector<float>, std::vector<float>> Engine::logits_after_restore(i
     }
     decode_part(slot, tokens, of_test.n_decoded, n);
     std::vector<float> after = last_logits();
-    of_test.n_decoded        = 0;
-    clear_slot(*p.contexts, slot);
+    p.slot_memory->forget(of_test);
     return {std::move(before), std::move(after)};
 }
 
@@ -58,7 +57,7 @@ std::pair<std::vector<bool>, std::vector<float>> Engine::logits_after_drops(int3
             granted.push_back(p.companion->drop_tail(id, keep));
             n_decoded.at(static_cast<size_t>(id)) = granted.back() ? keep : 0;
             if (!granted.back()) {
-                clear_slot(*p.contexts, id);
+                p.slot_memory->forget(*p.slots[static_cast<size_t>(id)]);
             }
         }
     }
@@ -66,17 +65,16 @@ std::pair<std::vector<bool>, std::vector<float>> Engine::logits_after_drops(int3
     decode_part(slot, tokens, n, static_cast<int32_t>(tokens.size()));
     std::vector<float> logits = last_logits();
     for (int32_t id = 0; id < static_cast<int32_t>(n_decoded.size()); id++) {
-        clear_slot(*p.contexts, id);
+        p.slot_memory->forget(*p.slots[static_cast<size_t>(id)]);
     }
     return {std::move(granted), std::move(logits)};
 }
 
 Parts & Engine::idle(int32_t slot) {
-    Parts & p = loaded();
-    if (p.slots.at(static_cast<size_t>(slot))->is_active()) {
-        throw EngineError("busy", "Slot " + std::to_string(slot) + " is still generating.");
-    }
-    clear_slot(*p.contexts, slot);
+    Slot &  at_rest = slot_at_rest(slot);
+    Parts & p       = *parts;
+    p.slot_memory->forget(at_rest);
+    at_rest.hold({}, 0);
     p.contexts->is_in_order = false;
     return p;
 }

@@ -51,8 +51,43 @@ int32_t MtpDriver::n_waiting(int32_t slot) const {
 }
 
 void MtpDriver::begin(int32_t slot) {
-    at(slot).n_positions = 0;
-    at(slot).waiting.assign(static_cast<size_t>(draft->n_embd()), 0.0f);
+    begin_at(slot, 0, 0);
+}
+
+void MtpDriver::begin_at(int32_t slot, int32_t n_positions, int32_t n_known) {
+    Rows & of_slot         = at(slot);
+    of_slot.n_positions    = n_positions;
+    of_slot.has_begun_late = n_positions > 0 && llama_memory_seq_pos_max(draft->memory(), slot) < 0;
+    of_slot.waiting.assign(static_cast<size_t>(draft->n_embd()) * static_cast<size_t>(n_known + 1 - n_positions), 0.0f);
+}
+
+bool MtpDriver::truncate(int32_t slot, int32_t n, Companion & companion) {
+    Rows & of_slot = at(slot);
+    if (n == 0) {
+        begin(slot);
+        return companion.drop_drafted(slot, 0);
+    }
+    if (of_slot.n_positions > n) {
+        of_slot.n_positions = n;
+        of_slot.waiting.clear();
+        return companion.drop_drafted(slot, n);
+    }
+    of_slot.waiting.resize(std::min(of_slot.waiting.size(), static_cast<size_t>(draft->n_embd()) * static_cast<size_t>(n + 1 - of_slot.n_positions)));
+    return true;
+}
+
+std::optional<MtpState> MtpDriver::state_at(int32_t slot, int32_t n) const {
+    const Rows & of_slot = at(slot);
+    if (of_slot.n_positions > n || n_known(slot) < n) {
+        return std::nullopt;
+    }
+    const ptrdiff_t n_floats = static_cast<ptrdiff_t>(draft->n_embd()) * (n + 1 - of_slot.n_positions);
+    return MtpState{of_slot.n_positions, {of_slot.waiting.begin(), of_slot.waiting.begin() + n_floats}};
+}
+
+void MtpDriver::set_state(int32_t slot, MtpState state) {
+    at(slot).n_positions = state.n_positions;
+    at(slot).waiting     = std::move(state.rows);
 }
 
 void MtpDriver::take_rows(int32_t slot, const Decoder & target, int32_t first, int32_t count) {
@@ -79,6 +114,7 @@ void MtpDriver::forget_waiting(int32_t slot, int32_t n) {
     std::vector<float> & waiting = at(slot).waiting;
     waiting.erase(waiting.begin(), waiting.begin() + static_cast<ptrdiff_t>(n) * draft->n_embd());
     at(slot).n_positions += n;
+    at(slot).has_begun_late = at(slot).has_begun_late && n == 0;
 }
 
 DecodeStatus MtpDriver::run(Phase phase, int32_t step) {
@@ -108,7 +144,7 @@ DecodeStatus MtpDriver::feed(std::span<Slot * const> slots, Phase phase) {
         }
     }
     for (const Slot * slot : slots) {
-        forget_waiting(slot->id, n_waiting(slot->id) - 1);
+        forget_waiting(slot->id, std::max(0, n_waiting(slot->id) - 1));
     }
     return DecodeStatus::Done;
 }

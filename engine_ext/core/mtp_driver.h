@@ -6,9 +6,11 @@
 #pragma once
 
 #include "companion.h"
+#include "mtp_state.h"
 #include "recorder.h"
 #include "slot.h"
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -37,6 +39,22 @@ public:
     int32_t n_positions(int32_t slot) const { return at(slot).n_positions; }
     int32_t n_waiting(int32_t slot) const;    // rows, the pending one included
 
+    // Positions whose hidden rows are known: those of the MTP context, and those that wait. The pending row is the last's.
+    // Where the MTP context holds one position more than rows are known of, the pending row comes with the next decode.
+    int32_t n_known(int32_t slot) const { return at(slot).n_positions + n_waiting(slot) - 1; }
+
+    // Tokens from n on are others now: what belongs to them goes. False: the companion could not drop it; clear the slot.
+    [[nodiscard]] bool truncate(int32_t slot, int32_t n, Companion & companion);
+
+    // ---- the hidden rows of a slot, to be saved beside a state of the target and put back with it
+    MtpState                state(int32_t slot) const { return {at(slot).n_positions, at(slot).waiting}; }
+    std::optional<MtpState> state_at(int32_t slot, int32_t n) const;    // as it was when n positions were known; none: that is gone
+    void                    set_state(int32_t slot, MtpState state);    // the companion holds those positions
+    // Without the rows: they are zero. n_positions: of the companion, or those that it lacks if it is empty.
+    void begin_at(int32_t slot, int32_t n_positions, int32_t n_known);
+    bool has_begun_late(int32_t slot) const { return at(slot).has_begun_late; }
+    void shift(int32_t slot, int32_t n_discard) { at(slot).n_positions -= n_discard; }    // of positions that it holds
+
     struct Counts {
         int32_t draft = 0, catch_up = 0, prompt = 0;    // decode calls
         int64_t draft_graph_runs = 0, prompt_graph_runs = 0;
@@ -47,6 +65,7 @@ private:
     struct Rows {
         int32_t            n_positions = 0;    // positions in the MTP context's memory
         std::vector<float> waiting;            // hidden rows for tokens[n_positions] and on
+        bool               has_begun_late = false;    // the MTP context lacks the first of these positions
     };
     Rows &       at(int32_t slot) { return rows[static_cast<size_t>(slot)]; }
     const Rows & at(int32_t slot) const { return rows[static_cast<size_t>(slot)]; }

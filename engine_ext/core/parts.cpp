@@ -3,6 +3,7 @@
 #include "target_context.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace draftscope {
 
@@ -59,8 +60,13 @@ Parts::Parts(const Model & model, const ContextSettings & settings_, Recorder & 
     for (int32_t id = 0; id < settings.n_slots; id++) {
         slots.push_back(std::make_unique<Slot>(id, recorder));
     }
-    contexts = std::make_unique<Contexts>(Contexts{model, settings, *target, driver.get(), *companion, *checkpoint, recorder, made.costs,
-                                                   /*is_unified =*/layout.has_spares});
+    contexts = std::make_unique<Contexts>(Contexts{model, settings, *target, driver.get(), *companion, *checkpoint, recorder, made.costs});
+    contexts->is_unified = layout.has_spares;
+    contexts->drops_any_tail = !model.is_recurrent() && (llama_model_n_swa(model.get()) == 0 || speculation.is_active);
+    contexts->n_steps_back   = way_back.n_rs_seq_granted;
+    slot_memory              = std::make_unique<SlotMemory>(*contexts, settings.n_slots);
+    contexts->memory         = slot_memory.get();
+    contexts->ends_at        = settings.shift && slot_memory->why_not_shift().empty() ? std::numeric_limits<int32_t>::max() : settings.n_ctx;
     scheduler = std::make_unique<Scheduler>(*contexts, counts);
     round     = std::make_unique<Round>(*contexts, counts);
 }
@@ -99,8 +105,13 @@ void Parts::measure_state(const Model & model) {
 
 std::vector<MemoryUse> Parts::memory() const {
     const int32_t n_spares = layout.has_spares ? settings.n_slots : 0;
-    return measure_memory(*target, driver == nullptr ? nullptr : &driver->decoder(), checkpoint->saved_bytes(), state_bytes, settings.n_slots,
+    std::vector<MemoryUse> uses = measure_memory(*target, driver == nullptr ? nullptr : &driver->decoder(), checkpoint->saved_bytes(), state_bytes, settings.n_slots,
                           way_back.n_rs_seq_granted, n_spares);
+    if (!uses.empty()) {
+        uses.push_back({"prompt_checkpoints", slot_memory->checkpoint_bytes(), 0});
+        uses.push_back({"prompt_cache", slot_memory->cache_bytes(), 0});
+    }
+    return uses;
 }
 
 }  // namespace draftscope

@@ -4,6 +4,7 @@
 
 #include "memory_use.h"
 #include "round.h"
+#include "slot_memory.h"
 #include "way_back.h"
 
 #include <memory>
@@ -35,6 +36,7 @@ struct Parts {
     std::unique_ptr<Companion>         companion;
     std::unique_ptr<Checkpoint>        checkpoint;
     std::unique_ptr<Contexts>          contexts;
+    std::unique_ptr<SlotMemory>        slot_memory;
     std::vector<std::unique_ptr<Slot>> slots;
     TargetCounts                       counts;
     std::unique_ptr<Scheduler>         scheduler;

@@ -96,6 +96,15 @@ void Recorder::fallback(int slot, FallbackReason reason, int position, Mechanism
     ring.push(record);
 }
 
+void Recorder::slot_operation(int slot, Operation operation, int64_t t_start_ns, int n_tokens, int n, Reuse reuse, int64_t size_bytes) {
+    Record record      = make(Kind::Operation, static_cast<uint8_t>(operation), slot, t_start_ns, n_tokens);
+    record.duration_ns = now_ns() - t_start_ns;
+    record.n           = n;
+    record.m           = static_cast<int32_t>(reuse);
+    record.size_bytes  = size_bytes;
+    ring.push(record);
+}
+
 void Recorder::slot_state(int slot, SlotState state, int n_tokens, StopReason reason, int n_generated) {
     Record record = make(Kind::Slot, static_cast<uint8_t>(state), slot, now_ns(), n_tokens);
     record.n      = static_cast<int32_t>(reason);

@@ -13,8 +13,13 @@ public:
     explicit Recorder(EventRing & ring_) : ring(ring_) {}
 
     int32_t round = no_round;    // the round that records belong to; set by Round
-    int32_t n_saves = 0, n_restores = 0, n_fallbacks = 0;    // recorded since reset_counts()
-    void    reset_counts() { n_saves = n_restores = n_fallbacks = 0; }
+    // Recorded since reset_counts().
+    int32_t n_saves = 0, n_restores = 0, n_fallbacks = 0;
+    int32_t n_prompt_saves = 0, n_prompt_restores = 0, n_cache_hits = 0, n_refused_states = 0;
+    void    reset_counts() {
+        n_saves = n_restores = n_fallbacks = 0;
+        n_prompt_saves = n_prompt_restores = n_cache_hits = n_refused_states = 0;
+    }
 
     // A stretch of time ending now. Engine track: position is the draft step, m the graph runs.
     void span(Phase phase, int slot, int64_t t_start_ns, int position, int n, int m);
@@ -25,6 +30,8 @@ public:
     void save(int slot, Mechanism mechanism, int64_t t_start_ns, int position, int epoch, int64_t size_bytes);
     void restore(int slot, Mechanism mechanism, int64_t t_start_ns, int position, int epoch, int n_replay, int64_t size_bytes);
     void fallback(int slot, FallbackReason reason, int position, Mechanism asked, Mechanism used);
+    // Ends now. n: tokens kept, reused or forgotten; n_tokens: in the slot after it.
+    void slot_operation(int slot, Operation operation, int64_t t_start_ns, int n_tokens, int n, Reuse reuse, int64_t size_bytes);
     void slot_state(int slot, SlotState state, int n_tokens, StopReason reason, int n_generated);
 
     // Tokens of records since the last call that no record named before forget_tokens(): their text is to be announced.

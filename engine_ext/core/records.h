@@ -5,7 +5,7 @@
 
 namespace draftscope {
 
-enum class Kind : uint8_t { Span = 1, Round = 2, Token = 3, Save = 4, Restore = 5, Fallback = 6, Slot = 7 };
+enum class Kind : uint8_t { Span = 1, Round = 2, Token = 3, Save = 4, Restore = 5, Fallback = 6, Slot = 7, Operation = 8 };
 
 enum class Phase : uint8_t {
     Idle = 0, Prompt = 1, Draft = 2, Save = 3, Verify = 4, Accept = 5, Restore = 6, Replay = 7, CatchUp = 8, Load = 9,
@@ -23,6 +23,17 @@ enum class StopReason : uint8_t {
 
 enum class FallbackReason : uint8_t {
     None = 0, NotGranted = 1, BeyondReach = 2, Refused = 3, NoMemory = 4, RestoreFailed = 5, PositionMismatch = 6, CannotUnify = 7,
+};
+
+// What was done to a slot beside rounds.
+enum class Operation : uint8_t {
+    Submit = 1, Cancel = 2, Release = 3, Clear = 4, PromptSave = 5, PromptRestore = 6, CacheStore = 7, CacheTake = 8, SlotSave = 9, SlotRestore = 10,
+    Shift = 11, Rewind = 12, Fork = 13, StateRefused = 14, PromptEvict = 15,
+};
+
+// What became of the memory that a slot had when a prompt came.
+enum class Reuse : uint8_t {
+    None = 0, Kept = 1, TailDropped = 2, Restored = 3, Cached = 4, NothingCommon = 5, NoCheckpoint = 6, TurnedOff = 7, Refused = 8, Shifted = 9,
 };
 
 constexpr int32_t no_round     = -1;

@@ -1,6 +1,7 @@
 #include "round.h"
 
 #include "probability.h"
+#include "slot_memory.h"
 
 #include <algorithm>
 #include <iterator>
@@ -13,6 +14,7 @@ void Round::run(std::span<Slot * const> generating) {
     contexts.recorder.round = counts.rounds++ - n_earlier;
     t_start_ns              = now_ns();
     n_yielded               = 0;
+    make_room();
     replay_alone();
     draft();
     checkpoint();
@@ -32,10 +34,22 @@ void Round::drop_cancelled() {
     std::erase_if(slots, [this](Slot * slot) {
         const bool cancelled = is_cancelled && is_cancelled(slot->id);
         if (cancelled) {
-            end_slot(contexts, *slot, StopReason::Cancelled);
+            contexts.memory->rest(*slot, StopReason::Cancelled);
         }
         return cancelled || slot->state() != SlotState::Generating;
     });
+}
+
+// Full slots forget the older half of what is behind their first tokens, where the context may be shifted. Those that may
+// not have ended.
+void Round::make_room() {
+    constexpr int32_t n_keep = 4;    // without the very first tokens attention loses its footing
+    for (Slot * slot : slots) {
+        if (slot->n_tokens() >= contexts.settings.n_ctx) {
+            contexts.memory->shift(*slot, n_keep, (contexts.settings.n_ctx - n_keep) / 2);
+        }
+        contexts.memory->save_if_due(*slot);
+    }
 }
 
 void Round::draft() {
@@ -47,7 +61,7 @@ void Round::draft() {
     const DecodeStatus status =
         contexts.driver->draft_tokens(slots, contexts.settings.n_draft_max, contexts.settings.catch_up_alone, contexts.companion);
     if (status != DecodeStatus::Done) {
-        end_slots(contexts, slots, status, "the draft");
+        contexts.memory->end_all(slots, status, "the draft");
         slots.clear();
         return;
     }
@@ -89,7 +103,7 @@ void Round::replay_alone() {
     const int64_t      t_start = now_ns();
     const DecodeStatus status  = decode_target(contexts, counts, Phase::Replay);
     if (status != DecodeStatus::Done) {
-        end_slots(contexts, behind, status, "the replay");
+        contexts.memory->end_all(behind, status, "the replay");
         return;
     }
     for (size_t i = 0; i < behind.size(); i++) {
@@ -101,8 +115,7 @@ void Round::replay_alone() {
             contexts.driver->take_rows(slot.id, contexts.target, last[i], 1);
         }
         if (take_sampled(slot, slot.sample(contexts.target.context(), last[i]), last[i])) {
-            clear_slot(contexts, slot.id);
-            slot.n_decoded = 0;
+            contexts.memory->release(slot);
         }
     }
 }
@@ -134,7 +147,7 @@ bool Round::take_sampled(Slot & slot, int32_t token, int32_t index) {
     const float p = probability_of(contexts.target.logits(index), contexts.model.n_vocab(), token);
     contexts.recorder.token(slot.id, Origin::Sampled, slot.n_tokens(), token, 0, -1, static_cast<double>(p));
     n_yielded++;
-    return slot.emit(contexts.model, token, contexts.settings.n_ctx);
+    return slot.emit(contexts.model, token, contexts.ends_at);
 }
 
 void Round::checkpoint() {
@@ -181,7 +194,7 @@ bool Round::verify(std::span<Slot * const> part) {
     entries.clear();
     contexts.target.clear();
     for (Slot * slot : part) {
-        const Entry entry{slot, add_pending(*slot), slot->n_pending() - 1, 0};
+        const Entry entry{slot, add_pending(*slot), slot->n_pending() - 1, static_cast<int32_t>(slot->draft.size()), 0};
         for (size_t i = 0; i < slot->draft.size(); i++) {
             contexts.target.add(slot->id, slot->draft[i], slot->n_tokens() + static_cast<int32_t>(i), true);
         }
@@ -190,7 +203,7 @@ bool Round::verify(std::span<Slot * const> part) {
     const int64_t      t_start = now_ns();
     const DecodeStatus status  = decode_target(contexts, counts, Phase::Verify);
     if (status != DecodeStatus::Done) {
-        end_slots(contexts, part, status, "the verification");
+        contexts.memory->end_all(part, status, "the verification");
         return false;
     }
     const bool has_ride = std::any_of(entries.begin(), entries.end(), [](const Entry & entry) { return entry.n_replay > 0; });
@@ -206,7 +219,8 @@ bool Round::verify(std::span<Slot * const> part) {
 void Round::accept(Entry & entry) {
     Slot & slot = *entry.slot;
     if (is_cancelled && is_cancelled(slot.id)) {
-        end_slot(contexts, slot, StopReason::Cancelled);
+        go_back(entry, slot.n_tokens());
+        contexts.memory->rest(slot, StopReason::Cancelled);
         return;
     }
     const int64_t t_start  = now_ns();
@@ -223,7 +237,7 @@ void Round::accept(Entry & entry) {
             contexts.recorder.token(slot.id, Origin::Accepted, slot.n_tokens(), chosen, i + 1, -1, static_cast<double>(probabilities[static_cast<size_t>(i)]));
             entry.n_accepted++;
             n_yielded++;
-            ended = slot.emit(contexts.model, chosen, contexts.settings.n_ctx);
+            ended = slot.emit(contexts.model, chosen, contexts.ends_at) || slot.n_tokens() >= contexts.settings.n_ctx;
         } else {
             for (int32_t j = i; j < n_draft; j++) {
                 contexts.recorder.token(slot.id, Origin::Rejected, n_before + j, draft[static_cast<size_t>(j)], j + 1, j == i ? chosen : -1,
@@ -238,11 +252,9 @@ void Round::accept(Entry & entry) {
         contexts.costs.learn_round(entry.n_accepted < n_draft);
     }
     contexts.recorder.span(Phase::Accept, slot.id, t_start, n_before, n_draft, entry.n_accepted);
-    if (slot.state() == SlotState::Generating) {
-        go_back(entry, n_before);
-    } else {
-        clear_slot(contexts, slot.id);
-        slot.n_decoded = 0;
+    go_back(entry, n_before);
+    if (!slot.is_active()) {
+        contexts.memory->release(slot);
     }
     contexts.recorder.round_done(slot.id, contexts.checkpoint.mechanism_of(slot.id), t_start_ns, slot.n_tokens(), n_draft, entry.n_accepted, slot.tokens_per_second());
 }
@@ -250,14 +262,14 @@ void Round::accept(Entry & entry) {
 void Round::go_back(Entry & entry, int32_t n_before) {
     Slot &        slot   = *entry.slot;
     const int32_t n_keep = n_before + entry.n_accepted;    // positions of the target that are true
-    const auto    n_all  = n_before + static_cast<int32_t>(slot.draft.size());
+    const int32_t n_all  = n_before + entry.n_draft;
     if (contexts.driver != nullptr) {
         contexts.driver->take_rows(slot.id, contexts.target, entry.first, entry.n_accepted + 1);
     }
     if (n_keep == n_all) {
         slot.n_decoded = n_keep;
     } else if (const FallbackReason reason = contexts.checkpoint.go_back(slot, n_keep); reason != FallbackReason::None) {
-        prefill_again(slot, reason);
+        begin_anew(slot, reason);
         return;
     }
     check(slot);
@@ -266,15 +278,17 @@ void Round::go_back(Entry & entry, int32_t n_before) {
 void Round::check(Slot & slot) {
     const int32_t n_draft = contexts.driver == nullptr ? 0 : contexts.driver->n_positions(slot.id);
     if (!contexts.companion.in_step(slot.id, slot.n_decoded, n_draft)) {
-        prefill_again(slot, FallbackReason::PositionMismatch);
+        begin_anew(slot, FallbackReason::PositionMismatch);
     }
 }
 
-void Round::prefill_again(Slot & slot, FallbackReason reason) {
+void Round::begin_anew(Slot & slot, FallbackReason reason) {
     const Mechanism asked = contexts.checkpoint.mechanism(), next = contexts.checkpoint.mechanism_of(slot.id);
     contexts.recorder.fallback(slot.id, reason, slot.n_tokens(), asked, next == asked ? Mechanism::None : next);
-    clear_slot(contexts, slot.id);
-    slot.prefill_again();
+    contexts.memory->forget(slot);
+    if (slot.state() == SlotState::Generating) {
+        slot.prefill_again();
+    }
 }
 
 }  // namespace draftscope

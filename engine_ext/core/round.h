@@ -26,9 +26,11 @@ private:
         Slot *  slot;
         int32_t first;        // batch index of the sampled token's row
         int32_t n_replay;     // tokens in front of it
+        int32_t n_draft;      // tokens behind it
         int32_t n_accepted;
     };
 
+    void make_room();
     void replay_alone();
     std::vector<Slot *> choose_behind() const;
     int32_t add_pending(const Slot & slot);
@@ -41,7 +43,7 @@ private:
     void accept(Entry & entry);
     void go_back(Entry & entry, int32_t n_before);
     void check(Slot & slot);
-    void prefill_again(Slot & slot, FallbackReason reason);
+    void begin_anew(Slot & slot, FallbackReason reason);    // its memory is lost
     void drop_cancelled();    // and those that have ended otherwise
 
     Contexts &          contexts;

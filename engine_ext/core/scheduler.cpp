@@ -1,6 +1,7 @@
 #include "scheduler.h"
 
 #include "probability.h"
+#include "slot_memory.h"
 
 #include <algorithm>
 
@@ -26,30 +27,6 @@ DecodeStatus decode_target(Contexts & contexts, TargetCounts & counts, Phase pha
     return status;
 }
 
-void clear_slot(Contexts & contexts, int32_t slot) {
-    contexts.companion.clear(slot);
-    contexts.checkpoint.discard(slot);
-    if (contexts.driver != nullptr) {
-        contexts.driver->begin(slot);
-    }
-}
-
-void end_slot(Contexts & contexts, Slot & slot, StopReason reason, const std::string & error) {
-    clear_slot(contexts, slot.id);
-    slot.n_decoded = 0;
-    slot.finish(reason, error);
-}
-
-void end_slots(Contexts & contexts, std::span<Slot * const> slots, DecodeStatus status, const char * what) {
-    for (Slot * slot : slots) {
-        if (status == DecodeStatus::Aborted) {    // only when every slot of the decode was cancelled
-            end_slot(contexts, *slot, StopReason::Cancelled);
-        } else {
-            end_slot(contexts, *slot, StopReason::Failed, std::string("llama.cpp could not decode ") + what + " of slot " + std::to_string(slot->id) + ".");
-        }
-    }
-}
-
 std::vector<Scheduler::Share> Scheduler::fill_batch(std::span<Slot * const> slots) {
     std::vector<Share> shares;
     int32_t            room = contexts.target.capacity();
@@ -62,7 +39,8 @@ std::vector<Scheduler::Share> Scheduler::fill_batch(std::span<Slot * const> slot
         Slot &        slot = *slots[i];
         const auto    left = static_cast<int32_t>(n_slots - i);
         const int32_t due  = slot.n_to_prefill() - slot.n_decoded;
-        const int32_t n    = std::min(due, std::max(1, room / left));    // what earlier slots did not use is shared on
+        // What earlier slots did not use is shared on. A chunk ends where the slot is to be saved.
+        const int32_t n = std::min({due, std::max(1, room / left), std::max(1, contexts.memory->until_due(slot))});
         Share         share{&slot, n, contexts.target.size()};
         for (int32_t j = 0; j < n; j++) {
             const bool last = j + 1 == due;
@@ -77,10 +55,11 @@ std::vector<Scheduler::Share> Scheduler::fill_batch(std::span<Slot * const> slot
 void Scheduler::finish_chunk(const Share & share, int64_t t_start_ns) {
     Slot & slot = *share.slot;
     contexts.recorder.span(Phase::Prompt, slot.id, t_start_ns, slot.n_decoded, share.n, 0);
-    slot.n_decoded += share.n;
     if (contexts.driver != nullptr) {
-        contexts.driver->take_rows(slot.id, contexts.target, share.first, share.n);
+        const int32_t n_there = std::min(share.n, contexts.driver->n_known(slot.id) - slot.n_decoded);    // kept of an earlier task
+        contexts.driver->take_rows(slot.id, contexts.target, share.first + n_there, share.n - n_there);
     }
+    slot.n_decoded += share.n;
 }
 
 void Scheduler::begin(Slot & slot, int32_t index) {
@@ -90,7 +69,9 @@ void Scheduler::begin(Slot & slot, int32_t index) {
         const int32_t token = slot.sample(contexts.target.context(), index);
         const float   p     = probability_of(contexts.target.logits(index), contexts.model.n_vocab(), token);
         contexts.recorder.token(slot.id, Origin::Sampled, slot.n_tokens(), token, 0, -1, static_cast<double>(p));
-        slot.emit(contexts.model, token, contexts.settings.n_ctx);
+        if (slot.emit(contexts.model, token, contexts.ends_at)) {
+            contexts.memory->release(slot);
+        }
     }
 }
 
@@ -103,7 +84,7 @@ void Scheduler::prefill(std::span<Slot * const> slots) {
         fed.push_back(share.slot);
     }
     if (status != DecodeStatus::Done) {
-        end_slots(contexts, fed, status, "the prompt");
+        contexts.memory->end_all(fed, status, "the prompt");
         return;
     }
     for (const Share & share : shares) {
@@ -115,12 +96,14 @@ void Scheduler::prefill(std::span<Slot * const> slots) {
             begin(*share.slot, share.first + share.n - 1);
         }
     }
-    std::erase_if(fed, [](const Slot * slot) { return !slot->is_active(); });
-    if (contexts.driver == nullptr || fed.empty()) {
-        return;
+    if (contexts.driver != nullptr) {
+        if (const DecodeStatus fed_status = contexts.driver->feed(fed, Phase::Prompt); fed_status != DecodeStatus::Done) {
+            contexts.memory->end_all(fed, fed_status, "the prompt in the MTP context");
+            return;
+        }
     }
-    if (const DecodeStatus fed_status = contexts.driver->feed(fed, Phase::Prompt); fed_status != DecodeStatus::Done) {
-        end_slots(contexts, fed, fed_status, "the prompt in the MTP context");
+    for (Slot * slot : fed) {
+        contexts.memory->save_if_due(*slot);
     }
 }
 

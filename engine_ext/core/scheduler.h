@@ -11,6 +11,8 @@
 
 namespace draftscope {
 
+class SlotMemory;
+
 // What all steps work on. Borrowed from the engine, which owns the parts.
 struct Contexts {
     const Model &    model;
@@ -22,6 +24,14 @@ struct Contexts {
     Recorder &       recorder;
 
     CostModel costs = {};
+
+    SlotMemory * memory = nullptr;    // what slots keep; set once it is made, which needs the rest
+
+    // Whether the target's memory can drop positions from anywhere on: no recurrent states, and no windows that forget.
+    bool drops_any_tail = false;
+
+    int32_t n_steps_back = 0;    // of native rollback
+    int32_t ends_at      = 0;    // tokens at which a task ends for want of room; never reached where contexts are shifted
 
     // Whether the keys of all slots are in one buffer; else libllama cuts decodes where slot numbers have gaps.
     bool is_unified = false;
@@ -38,15 +48,6 @@ struct TargetCounts {
 
 // Decode the target's batch as this phase: timed, counted, recorded on the engine track.
 [[nodiscard]] DecodeStatus decode_target(Contexts & contexts, TargetCounts & counts, Phase phase);
-
-// Forget everything that both contexts, the driver and the checkpoints hold of a slot.
-void clear_slot(Contexts & contexts, int32_t slot);
-
-// End a slot's task and forget its memory (a wrong or unknown state must not be reused).
-void end_slot(Contexts & contexts, Slot & slot, StopReason reason, const std::string & error = "");
-
-// The same for all slots of a decode that did not succeed.
-void end_slots(Contexts & contexts, std::span<Slot * const> slots, DecodeStatus status, const char * what);
 
 class Scheduler {
 public:

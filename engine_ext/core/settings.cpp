@@ -33,6 +33,9 @@ void check_settings(const ContextSettings & settings) {
     check_range("The draft length", settings.n_draft_max, 0, max_draft);
     check_range("The number of threads", settings.n_threads, 0, max_threads);
     check_range("The batch size", settings.n_batch, 32, 1 << 16);
+    check_range("The memory for prompt checkpoints", static_cast<double>(settings.prompt_checkpoints_bytes), 0, 1e15);
+    check_range("The spacing of prompt checkpoints", settings.prompt_checkpoint_spacing, 16, 1 << 20);
+    check_range("The memory for cached prompts", static_cast<double>(settings.prompt_cache_bytes), 0, 1e15);
 }
 
 void check_sampling(const SamplingSettings & sampling) {

@@ -33,6 +33,11 @@ struct ContextSettings {
     ReplayPolicy   replay          = ReplayPolicy::Measured;
     int64_t        host_room_bytes = -1;    // for recurrent states beside the live ones; -1: not known
     int64_t        state_bytes     = 0;    // of one recurrent state, as predicted from the file; 0: not known
+    int64_t        prompt_checkpoints_bytes  = 0;    // host memory for prompt checkpoints of all slots; 0: none are made
+    int32_t        prompt_checkpoint_spacing = 256;    // tokens between two of a slot, at most
+    int64_t        prompt_cache_bytes        = 0;    // host memory for prompts that left their slots; 0: none are kept
+    bool           use_hooks                 = true;    // false: hidden rows are not saved with a state, and are zero after its restore
+    bool           shift                     = false;    // a full slot forgets its oldest half instead of ending its task
     std::function<bool()> keep_going;    // asked now and then while ways back are timed; false: cancelled. Empty: never
 };
 
@@ -54,6 +59,8 @@ struct Task {
     int32_t                  max_tokens = 256;
     std::vector<std::string> stop;
     bool                     ignore_eos = false;
+    bool                     reuse      = true;    // take up what the slot's memory has in common with the prompt
+    bool                     is_continuation = false;    // the prompt follows the tokens that the slot holds
 };
 
 constexpr int32_t max_slots = 64;

@@ -15,10 +15,10 @@ void Slot::set_state(SlotState state, StopReason reason) {
     recorder->slot_state(id, state, n_tokens(), reason, static_cast<int>(result.tokens.size()));
 }
 
-void Slot::start(const Model & model, Task task, int32_t n_draft_max) {
+void Slot::start(const Model & model, Task task, int32_t n_draft_max, int32_t n_kept, Reuse reuse) {
     task_     = std::move(task);
     tokens    = task_->prompt;
-    n_decoded = 0;
+    n_decoded = n_kept;
     draft.clear();
     draft_probability.clear();
     sampler = std::make_unique<Sampler>(model, task_->sampling, task_->ignore_eos);
@@ -29,6 +29,8 @@ void Slot::start(const Model & model, Task task, int32_t n_draft_max) {
     result          = SlotResult{};
     result.slot     = id;
     result.n_prompt = n_tokens();
+    result.n_reused = n_kept;
+    result.reuse    = reuse;
     result.accepted_at.assign(static_cast<size_t>(n_draft_max), 0);
     result.drafted_at.assign(static_cast<size_t>(n_draft_max), 0);
     has_result       = false;
@@ -36,6 +38,16 @@ void Slot::start(const Model & model, Task task, int32_t n_draft_max) {
     t_submitted_ns   = now_ns();
     t_first_token_ns = t_last_token_ns = 0;
     set_state(SlotState::Prompt, StopReason::None);
+}
+
+void Slot::hold(std::vector<int32_t> tokens_, int32_t n) {
+    tokens    = std::move(tokens_);
+    n_decoded = n;
+}
+
+void Slot::forget_tokens(int32_t first, int32_t n) {
+    tokens.erase(tokens.begin() + first, tokens.begin() + first + n);
+    n_decoded -= n;
 }
 
 void Slot::prefill_again() {

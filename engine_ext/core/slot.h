@@ -15,6 +15,8 @@ struct SlotResult {
     std::string          text;    // bytes; the end may be a part of a UTF-8 character
     std::vector<int32_t> tokens;
     int32_t              n_prompt         = 0;
+    int32_t              n_reused         = 0;    // tokens of the prompt that were in memory
+    Reuse                reuse            = Reuse::None;
     int32_t              n_rounds         = 0;
     int32_t              draft_n          = 0;
     int32_t              draft_n_accepted = 0;
@@ -50,7 +52,11 @@ public:
     int32_t n_left() const { return task_->max_tokens - static_cast<int32_t>(result.tokens.size()); }
     bool    is_first_token_due() const { return result.tokens.empty(); }
 
-    void start(const Model & model, Task task_, int32_t n_draft_max);
+    // The first n_kept tokens of the prompt are in memory.
+    void start(const Model & model, Task task_, int32_t n_draft_max, int32_t n_kept, Reuse reuse);
+    // Not active: the slot holds these tokens now, of which n are in memory.
+    void hold(std::vector<int32_t> tokens_, int32_t n);
+    void forget_tokens(int32_t first, int32_t n);    // of those in memory
     void prefill_again();    // memory was cleared: decode the known tokens once more
     void begin_generating();
 

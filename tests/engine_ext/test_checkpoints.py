@@ -212,7 +212,8 @@ def test_that_memory_is_what_was_predicted(family: str, mode: CheckpointMode, mo
             bench.submit(SlotTask(slot, Prompt(), GREEDY, 32, ignore_eos=True), prompt)
         bench.finish()
         use = {kind.kind: kind for kind in bench.backend.memory_use()}
-    assert list(use) == ["weights", "kv", "recurrent", "checkpoints", "draft", "compute"]
+    kinds = ["weights", "kv", "recurrent", "checkpoints", "draft", "compute", "prompt_checkpoints", "prompt_cache"]
+    assert list(use) == kinds
     for kind in ("kv", "recurrent", "draft"):
         assert use[kind].host_bytes == use[kind].predicted_bytes > 0, kind
     # A saved state has a few hundred bytes of headers.
@@ -232,7 +233,9 @@ def test_that_a_model_of_keys_alone_has_no_recurrent_memory(family: str, model: 
 
 @pytest.mark.parametrize("mode", SAVING)
 def test_that_memory_does_not_grow_with_saves(mode: CheckpointMode, random_qwen35: Path) -> None:
-    with open_bench(random_qwen35, ContextSettings(n_slots=2, checkpoint=mode, n_threads=1)) as bench:
+    with open_bench(
+        random_qwen35, ContextSettings(n_slots=2, checkpoint=mode, n_threads=1, prompt_cache_mib=0)
+    ) as bench:
         seen = []
         for _ in range(3):
             for slot in range(2):

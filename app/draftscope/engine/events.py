@@ -37,6 +37,7 @@ class Kind(IntEnum):
     RESTORE = 5
     FALLBACK = 6
     SLOT = 7
+    OPERATION = 8
 
 
 class Phase(IntEnum):
@@ -105,6 +106,41 @@ class FallbackReason(IntEnum):
     RESTORE_FAILED = 5
     POSITION_MISMATCH = 6
     CANNOT_UNIFY = 7
+
+
+class Operation(IntEnum):
+    """What was done to a slot's memory beside rounds."""
+
+    SUBMIT = 1
+    CANCEL = 2
+    RELEASE = 3
+    CLEAR = 4
+    PROMPT_SAVE = 5
+    PROMPT_RESTORE = 6
+    CACHE_STORE = 7
+    CACHE_TAKE = 8
+    SLOT_SAVE = 9
+    SLOT_RESTORE = 10
+    SHIFT = 11
+    REWIND = 12
+    FORK = 13
+    STATE_REFUSED = 14
+    PROMPT_EVICT = 15
+
+
+class Reuse(IntEnum):
+    """What became of the memory that a slot had when a prompt came."""
+
+    NONE = 0
+    KEPT = 1
+    TAIL_DROPPED = 2
+    RESTORED = 3
+    CACHED = 4
+    NOTHING_COMMON = 5
+    NO_CHECKPOINT = 6
+    TURNED_OFF = 7
+    REFUSED = 8
+    SHIFTED = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +223,9 @@ KINDS = {
     ),
     Kind.FALLBACK: KindColumns("FallbackReason", "position", "", "Mechanism asked for", "Mechanism used", "", ""),
     Kind.SLOT: KindColumns("SlotState", "tokens in the slot", "", "StopReason", "tokens generated", "", ""),
+    Kind.OPERATION: KindColumns(
+        "Operation", "tokens in the slot after it", "", "tokens kept, reused or forgotten", "Reuse", "", "bytes moved"
+    ),
 }
 """Meaning of ``code``, ``position``, ``token``, ``n``, ``m``, ``value`` and ``size_bytes`` by kind."""
 

@@ -11,8 +11,10 @@ from draftscope.engine.events import (
     FallbackReason,
     Kind,
     Mechanism,
+    Operation,
     Origin,
     Phase,
+    Reuse,
     SlotState,
     StopReason,
     empty_records,
@@ -135,6 +137,10 @@ class FakeRecorder:
     def slot_state(self, slot: int, state: SlotState, n_tokens: int, reason: StopReason, n_generated: int) -> None:
         """The slot has entered a state."""
         self._write(Kind.SLOT, state, slot, self.now_ns, 0, n_tokens, n=reason, m=n_generated)
+
+    def slot_operation(self, slot: int, operation: Operation, n_tokens: int, n: int, reuse: Reuse) -> None:
+        """Something was done to what the slot holds, at this moment."""
+        self._write(Kind.OPERATION, operation, slot, self.now_ns, 0, n_tokens, n=n, m=reuse)
 
     def _write(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-from draftscope.engine.events import Mechanism, SlotState, StopReason
+from draftscope.engine.events import Mechanism, Operation, Reuse, SlotState, StopReason
 from draftscope.engine.fake_record import FakeRecorder
 from draftscope.engine.fake_text import EOS, N_VOCAB, Continuation, continuation, piece
 from draftscope.engine.protocol import SlotResult, SlotTask
@@ -45,6 +45,7 @@ class FakeSlot:
         self.submitted_ns = self.first_token_ns = self.last_token_ns = self.recorder.now_ns
         self._random = random.Random(f"{self.id}/{seed}/{tokens}")
         self._said = b""
+        self.recorder.slot_operation(self.id, Operation.SUBMIT, len(tokens), 0, Reuse.NONE)
         self.enter(SlotState.PROMPT)
 
     @property
@@ -125,6 +126,8 @@ class FakeSlot:
         self._end = (reason, error, self.recorder.now_ns)
         self.saved_at = -1
         self.enter(SlotState.DONE, reason)
+        operation = Operation.CANCEL if reason is StopReason.CANCELLED else Operation.RELEASE
+        self.recorder.slot_operation(self.id, operation, len(self.tokens), 0, Reuse.NONE)
 
     def take_result(self) -> SlotResult | None:
         """The result of a task that ended, once."""

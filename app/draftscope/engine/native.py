@@ -11,7 +11,7 @@ from typing import Any
 
 from draftscope.engine.backend import ChatTemplate, CheckpointCounts, Progress
 from draftscope.engine.errors import EngineError, ErrorCode
-from draftscope.engine.events import Mechanism, StopReason
+from draftscope.engine.events import Mechanism, Reuse, StopReason
 from draftscope.engine.host_memory import available_bytes, check_fits
 from draftscope.engine.library import core as _core
 from draftscope.engine.library import llama_log, with_llamas_words
@@ -127,6 +127,8 @@ class NativeBackend:
             max_tokens=task.max_tokens,
             stop=list(task.stop),
             ignore_eos=task.ignore_eos,
+            reuse=task.reuse,
+            is_continuation=task.prompt.is_continuation,
         )
 
     def step(self) -> bool:
@@ -232,6 +234,11 @@ class NativeBackend:
                 replay=_REPLAYS[context.replay],
                 host_room_bytes=host_room,
                 state_bytes=self._state_bytes,
+                prompt_checkpoints_bytes=context.prompt_checkpoints_mib << 20,
+                prompt_checkpoint_spacing=context.prompt_checkpoint_spacing,
+                prompt_cache_bytes=context.prompt_cache_mib << 20,
+                use_hooks=context.use_hooks,
+                shift=context.shift,
                 keep_going=keep_going,
             )
         self._predicted = self._predict(context, fields)
@@ -278,5 +285,6 @@ def _slot_result(fields: dict[str, Any]) -> SlotResult:
             "accepted_at": tuple(fields["accepted_at"]),
             "drafted_at": tuple(fields["drafted_at"]),
             "stop": StopReason(fields["stop"]).name.lower(),
+            "reuse": Reuse(fields["reuse"]).name.lower(),
         }
     )

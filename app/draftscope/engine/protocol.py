@@ -57,7 +57,13 @@ class ModelSettings:
 
 @dataclass(frozen=True, slots=True)
 class ContextSettings:
-    """How the contexts are made. ``n_ctx`` is per slot, in tokens; ``n_threads`` 0 means the engine's choice."""
+    """How the contexts are made. ``n_ctx`` is per slot, in tokens; ``n_threads`` 0 means the engine's choice.
+
+    ``prompt_checkpoints_mib``, ``prompt_cache_mib``: host memory, for all slots together, that earlier positions of
+    the slots and prompts that left them may take, in MiB; 0 turns them off. ``prompt_checkpoint_spacing``: tokens
+    between two checkpoints of a slot, at most. ``use_hooks``: hidden rows are saved and restored with a state; without,
+    they are zero after it. ``shift``: a full slot forgets the older half of its tokens instead of ending its task.
+    """
 
     n_slots: int = 4
     n_ctx: int = 2048
@@ -68,6 +74,11 @@ class ContextSettings:
     n_batch: int = 512
     catch_up: CatchUp = CatchUp.RIDE
     replay: Replay = Replay.MEASURED
+    prompt_checkpoints_mib: int = 512
+    prompt_checkpoint_spacing: int = 256
+    prompt_cache_mib: int = 512
+    use_hooks: bool = True
+    shift: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,16 +105,20 @@ class ChatMessage:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a slot starts from: plain text, or messages for the model's chat template, or token ids; exactly one."""
+    """What a slot starts from: plain text, or messages for the model's chat template, or token ids; exactly one.
+
+    ``is_continuation``: it follows what the slot holds already; it may be empty then.
+    """
 
     text: str = ""
     messages: tuple[ChatMessage, ...] = ()
     tokens: tuple[int, ...] = ()
+    is_continuation: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class SlotTask:
-    """One generation in one slot."""
+    """One generation in one slot. ``reuse``: what the slot holds already of the prompt is not decoded again."""
 
     slot: int
     prompt: Prompt
@@ -111,6 +126,7 @@ class SlotTask:
     max_tokens: int = 256
     stop: tuple[str, ...] = ()
     ignore_eos: bool = False
+    reuse: bool = True
 
 
 # ---- commands
@@ -271,11 +287,14 @@ class ModelReport:
     is_patched: bool
     load_ms: float
     memory: tuple[MemoryUse, ...] = ()
+    why_not_shift: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class SlotResult:
     """What a task produced. Rates and lengths are derived in ``trace.acceptance`` from these counts.
+
+    ``n_reused``: tokens of the prompt that were in memory already; ``reuse``: how, or why none (``Reuse``, lower case).
 
     ``accepted_at``/``drafted_at``: element i counts the rounds that accepted/drafted a token at draft position i + 1.
     """
@@ -294,6 +313,8 @@ class SlotResult:
     generate_ms: float
     stop: str
     error: str = ""
+    n_reused: int = 0
+    reuse: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,8 @@ KINDS = {
     "checkpoints": ("saved states", "What is kept beside the live states, to go back to."),
     "draft": ("MTP context", "Keys and values of the MTP layers."),
     "compute": ("compute buffers", "Scratch memory of both contexts, whatever the number of slots."),
+    "prompt_checkpoints": ("prompt checkpoints", "Earlier positions of the slots, for prompts that are edited."),
+    "prompt_cache": ("prompt cache", "Prompts that left their slots, for when they come again."),
     "weights": ("weights", "The model itself, whatever the number of slots."),
 }
 """Kinds of memory in words, and what they are; the first four grow with the slots."""

@@ -1,0 +1,24 @@
+// The hidden rows of a slot as bytes: what a state of the target needs beside it for drafting to go on as if nothing had
+// happened. Everything is checked before anything is taken over.
+//
+// Layout, little endian: u32 magic, u32 version, u32 row width, u32 row count, i32 positions in the MTP context, u32 0, and
+// the rows as float32: those of accepted tokens that the MTP context has yet to decode, then the pending row.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace draftscope {
+
+struct MtpState {
+    int32_t            n_positions = 0;    // positions in the MTP context's memory
+    std::vector<float> rows;               // (R, E): row i belongs to position n_positions - 1 + i; the last one is the pending row
+};
+
+std::vector<uint8_t> encode(const MtpState & state, int32_t width);
+
+// Throws EngineError(bad_state): wrong magic, version, width, count or size, a position out of range, a number that is
+// none. most_rows: that a slot could have.
+MtpState decode_mtp_state(const std::vector<uint8_t> & bytes, int32_t width, int32_t most_rows);
+
+}  // namespace draftscope

@@ -1,0 +1,68 @@
+// States of slots at earlier positions, in host memory: for models whose memory cannot drop a tail, an edited prompt goes on
+// from the newest one within what it has in common with the slot. A budget in bytes for all slots together.
+#pragma once
+
+#include "mtp_state.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace draftscope {
+
+struct PromptCheckpoint {
+    int32_t              position = 0;    // tokens that the state has seen
+    std::vector<uint8_t> state;           // of the target, without its keys and values
+    MtpState             rows;            // of the MTP context at that position; empty when nothing is drafted
+
+    int64_t size_bytes() const { return static_cast<int64_t>(state.size() + rows.rows.size() * sizeof(float)); }
+};
+
+class PromptCheckpoints {
+public:
+    // budget_bytes 0: none are kept. spacing: tokens between two of a slot, at most.
+    PromptCheckpoints(int32_t n_slots, int64_t budget_bytes_, int32_t spacing_)
+        : slots(static_cast<size_t>(n_slots)), budget_bytes(budget_bytes_), spacing(spacing_) {}
+
+    bool fits(int64_t size_bytes) const { return size_bytes <= budget_bytes; }
+
+    // Tokens from n_decoded on after which the slot is to be saved; 0: now. n_prompt: where its prompt ends; 0: it has
+    // no prompt to decode. Saved every `spacing` tokens, and before the last token of a prompt, which a repeated prompt
+    // decodes again for its logits.
+    int32_t until_due(int32_t slot, int32_t n_decoded, int32_t n_prompt) const;
+
+    // Whether enough was decoded since the one before for another to be worth its bytes.
+    bool is_worth_it(int32_t slot, int32_t n_decoded) const { return n_decoded - last(slot, n_decoded) >= least_gap; }
+
+    // Keep it; whatever the budget has no room for then goes: first those that leave the smallest gap, a slot's newest
+    // last. Returns (slot, position) of what went.
+    std::vector<std::pair<int32_t, int32_t>> add(int32_t slot, PromptCheckpoint checkpoint);
+
+    // The newest at a position of at most `limit`; null when there is none. Borrowed until the next change.
+    const PromptCheckpoint * newest(int32_t slot, int32_t limit) const;
+
+    // Forget those behind position n: the tokens there are others now.
+    void drop_behind(int32_t slot, int32_t n);
+
+    std::vector<PromptCheckpoint> take(int32_t slot) { return std::exchange(at(slot), {}); }
+    void                          put(int32_t slot, std::vector<PromptCheckpoint> checkpoints);
+    const std::vector<PromptCheckpoint> & of(int32_t slot) const { return slots[static_cast<size_t>(slot)]; }
+
+    int64_t size_bytes(int32_t slot) const;
+    int64_t size_bytes() const;
+
+private:
+    static constexpr int32_t least_gap = 16;
+
+    std::vector<PromptCheckpoint> & at(int32_t slot) { return slots[static_cast<size_t>(slot)]; }
+    int32_t last(int32_t slot, int32_t n_decoded) const;
+    std::pair<int32_t, size_t> least_missed(int32_t but_slot, int32_t but_position) const;
+    std::vector<std::pair<int32_t, int32_t>> shrink(int32_t but_slot, int32_t but_position);
+
+    std::vector<std::vector<PromptCheckpoint>> slots;    // in the order of positions
+    int64_t budget_bytes;
+    int32_t spacing;
+};
+
+}  // namespace draftscope
