@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <utility>
 
 namespace draftscope {
 
@@ -13,13 +14,24 @@ namespace {
 constexpr uint32_t magic   = 0x4c535344;    // "DSSL"
 constexpr uint32_t version = 1;
 
-// The parts follow in this order; the hash of all bytes before it comes last.
+// Prompt checkpoints that go along: enough for an edit of the last turns, without which a restored slot of a recurrent model
+// would be prefilled from nothing.
+constexpr size_t most_checkpoints = 4;
+
+// The parts follow in this order, then the checkpoints; the hash of all bytes before it comes last.
 struct Header {
     uint32_t magic, version;
     int32_t  n_tokens, n_decoded;
     uint64_t target_bytes, draft_bytes, rows_bytes;    // rows_bytes 0: no hidden rows and no draft state
+    uint64_t n_checkpoints;
 };
-static_assert(sizeof(Header) == 40);
+static_assert(sizeof(Header) == 48);
+
+struct CheckpointHeader {
+    int64_t  position;
+    uint64_t state_bytes, rows_bytes;
+};
+static_assert(sizeof(CheckpointHeader) == 24);
 
 [[noreturn]] void refuse(const std::string & why) {
     throw EngineError("bad_state", "The saved slot was refused: " + why + ".", "Nothing was changed.");
@@ -41,16 +53,32 @@ template <typename T> void append(std::vector<uint8_t> & bytes, const T * data, 
     bytes.insert(bytes.end(), first, first + n * sizeof(T));
 }
 
-// Sizes that come from a file: no sum of them may overflow.
-bool is_sound(const Header & header, size_t n_bytes) {
-    const uint64_t most = n_bytes;
-    if (header.n_tokens < 1 || header.n_decoded < 0 || header.n_decoded > header.n_tokens || header.target_bytes > most || header.draft_bytes > most ||
-        header.rows_bytes > most) {
-        return false;
+// Cuts parts off bytes that come from a file: no size in them is believed.
+class Reader {
+public:
+    Reader(const uint8_t * first, const uint8_t * end_) : next(first), end(end_) {}
+
+    const uint8_t * take(uint64_t n) {
+        if (n > static_cast<uint64_t>(end - next)) {
+            refuse("its sizes do not add up; it is cut off or damaged");
+        }
+        return std::exchange(next, next + n);
     }
-    const uint64_t n_all = sizeof header + static_cast<uint64_t>(header.n_tokens) * sizeof(int32_t) + header.target_bytes + header.draft_bytes + header.rows_bytes;
-    return n_all + sizeof(uint64_t) == most;
-}
+    std::vector<uint8_t> bytes(uint64_t n) {
+        const uint8_t * first = take(n);
+        return {first, first + n};
+    }
+    template <typename T> T value() {
+        T found;
+        std::memcpy(&found, take(sizeof found), sizeof found);
+        return found;
+    }
+    bool is_at_end() const { return next == end; }
+
+private:
+    const uint8_t * next;
+    const uint8_t * end;
+};
 
 Header check(const std::vector<uint8_t> & bytes) {
     Header header{};
@@ -64,8 +92,8 @@ Header check(const std::vector<uint8_t> & bytes) {
     if (header.version != version) {
         refuse("it has version " + std::to_string(header.version) + ", and this program reads version " + std::to_string(version));
     }
-    if (!is_sound(header, bytes.size())) {
-        refuse("its sizes do not add up; it is cut off or damaged");
+    if (header.n_tokens < 1 || header.n_decoded < 1 || header.n_decoded > header.n_tokens || header.n_checkpoints > most_checkpoints) {
+        refuse("its counts make no sense; it is damaged");
     }
     uint64_t hash = 0;
     std::memcpy(&hash, bytes.data() + bytes.size() - sizeof hash, sizeof hash);
@@ -87,46 +115,72 @@ int64_t SlotImage::size_bytes() const {
 
 std::vector<uint8_t> encode(const SlotImage & image, int32_t width) {
     const std::vector<uint8_t> rows = image.has_rows ? encode(image.rows, width) : std::vector<uint8_t>{};
-    const Header header{magic, version, static_cast<int32_t>(image.tokens.size()), image.n_decoded, image.target.size(), image.draft.size(), rows.size()};
+    const size_t n_checkpoints = std::min(most_checkpoints, image.checkpoints.size());
+    const Header header{magic, version, static_cast<int32_t>(image.tokens.size()), image.n_decoded, image.target.size(), image.draft.size(), rows.size(),
+                        n_checkpoints};
     std::vector<uint8_t> bytes;
-    bytes.reserve(sizeof header + image.tokens.size() * sizeof(int32_t) + image.target.size() + image.draft.size() + rows.size() + sizeof(uint64_t));
+    bytes.reserve(sizeof header + static_cast<size_t>(image.size_bytes()) + 1024);
     append(bytes, &header, 1);
     append(bytes, image.tokens.data(), image.tokens.size());
     append(bytes, image.target.data(), image.target.size());
     append(bytes, image.draft.data(), image.draft.size());
     append(bytes, rows.data(), rows.size());
+    for (size_t i = image.checkpoints.size() - n_checkpoints; i < image.checkpoints.size(); i++) {
+        const PromptCheckpoint &   checkpoint = image.checkpoints[i];
+        const std::vector<uint8_t> of_rows    = image.has_rows ? encode(checkpoint.rows, width) : std::vector<uint8_t>{};
+        const CheckpointHeader     head{checkpoint.position, checkpoint.state.size(), of_rows.size()};
+        append(bytes, &head, 1);
+        append(bytes, checkpoint.state.data(), checkpoint.state.size());
+        append(bytes, of_rows.data(), of_rows.size());
+    }
     const uint64_t hash = hash_of(bytes.data(), bytes.size());
     append(bytes, &hash, 1);
     return bytes;
 }
+
+namespace {
+
+PromptCheckpoint read_checkpoint(Reader & reader, const SlotImage & image, int32_t width) {
+    const auto head = reader.value<CheckpointHeader>();
+    if (head.position < 1 || head.position > image.n_decoded || (!image.checkpoints.empty() && head.position <= image.checkpoints.back().position)) {
+        refuse("a prompt checkpoint in it lies at position " + std::to_string(head.position) + ", where none can be");
+    }
+    PromptCheckpoint checkpoint;
+    checkpoint.position = static_cast<int32_t>(head.position);
+    checkpoint.state    = reader.bytes(head.state_bytes);
+    if (image.has_rows) {
+        checkpoint.rows = decode_mtp_state(reader.bytes(head.rows_bytes), width, checkpoint.position + 1);
+    }
+    return checkpoint;
+}
+
+}  // namespace
 
 SlotImage decode_slot_image(const std::vector<uint8_t> & bytes, int32_t width, int32_t n_vocab, int32_t n_ctx) {
     const Header header = check(bytes);
     if (header.n_tokens >= n_ctx) {
         refuse("it holds " + std::to_string(header.n_tokens) + " tokens, and a slot has room for " + std::to_string(n_ctx - 1));
     }
-    const uint8_t * next = bytes.data() + sizeof header;
-    const auto      cut  = [&next](size_t n) {
-        const uint8_t * first = next;
-        next += n;
-        return std::vector<uint8_t>(first, next);
-    };
+    Reader    reader(bytes.data() + sizeof header, bytes.data() + bytes.size() - sizeof(uint64_t));
     SlotImage image;
     image.n_decoded = header.n_decoded;
     image.tokens.resize(static_cast<size_t>(header.n_tokens));
-    std::memcpy(image.tokens.data(), next, image.tokens.size() * sizeof(int32_t));
-    next += image.tokens.size() * sizeof(int32_t);
+    const size_t n_bytes = image.tokens.size() * sizeof(int32_t);
+    std::memcpy(image.tokens.data(), reader.take(n_bytes), n_bytes);
     if (std::any_of(image.tokens.begin(), image.tokens.end(), [n_vocab](int32_t token) { return token < 0 || token >= n_vocab; })) {
         refuse("it names tokens outside the vocabulary of this model");
     }
-    image.target = cut(header.target_bytes);
-    image.draft  = cut(header.draft_bytes);
+    image.target = reader.bytes(header.target_bytes);
+    image.draft  = reader.bytes(header.draft_bytes);
     if (header.rows_bytes > 0) {
         image.has_rows = true;
-        image.rows     = decode_mtp_state(cut(header.rows_bytes), width, header.n_tokens + 1);
-        if (image.rows.n_positions > header.n_tokens) {
-            refuse("its hidden rows begin behind its last token");
-        }
+        image.rows     = decode_mtp_state(reader.bytes(header.rows_bytes), width, header.n_tokens + 1);
+    }
+    for (uint64_t i = 0; i < header.n_checkpoints; i++) {
+        image.checkpoints.push_back(read_checkpoint(reader, image, width));
+    }
+    if (!reader.is_at_end()) {
+        refuse("there is more in it than its sizes say; it is damaged");
     }
     return image;
 }

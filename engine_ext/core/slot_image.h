@@ -16,7 +16,7 @@ struct SlotImage {
     std::vector<uint8_t> draft;            // the same of the MTP context
     bool                 has_rows = false;    // whether draft and rows are there
     MtpState             rows;
-    std::vector<PromptCheckpoint> checkpoints;    // not in a slot file
+    std::vector<PromptCheckpoint> checkpoints;    // in the order of positions; the bytes of an image hold the newest few
 
     int64_t size_bytes() const;
 };

@@ -379,6 +379,7 @@ void SlotMemory::put(Slot & slot, SlotImage image, Operation operation) {
             take_rows(slot, std::move(image.rows));
         } else {
             contexts.driver->begin_at(slot.id, image.n_decoded, image.n_decoded);
+            image.checkpoints.clear();    // they lack the rows, too
         }
     }
     checkpoints.put(slot.id, std::move(image.checkpoints));

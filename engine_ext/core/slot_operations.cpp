@@ -59,7 +59,9 @@ void Engine::shift_slot(int32_t id, int32_t n_keep, int32_t n_discard) {
 
 std::vector<uint8_t> Engine::save_slot(int32_t id) {
     const Slot & slot = slot_at_rest(id);
-    return encode(parts->slot_memory->image(slot, Operation::SlotSave), parts->target->n_embd());
+    SlotImage    image = parts->slot_memory->image(slot, Operation::SlotSave);
+    image.checkpoints  = parts->slot_memory->prompt_checkpoints().of(id);
+    return encode(image, parts->target->n_embd());
 }
 
 void Engine::restore_slot(int32_t id, const std::vector<uint8_t> & bytes) {

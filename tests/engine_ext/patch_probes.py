@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.engine_ext.bare_llama import ON_DEVICE, PARTIAL, Context, Row, load, rows_of
+from tests.engine_ext.bare_llama import ON_DEVICE, PARTIAL, Context, Row, load, rows_of, tokens_of
 from tests.engine_ext.bare_rpc import COPY_TENSOR, GRAPH_COMPUTE, CountedMessages, device_of, wait_for
 from tests.models.rpc_server import RpcServerProcess
 
@@ -303,6 +303,28 @@ def bytes_in_huge_pages(path: Path) -> dict[str, object]:
     after_context = _asked_for_huge_pages()
     context.save(0, _FLAGS)
     return {"context": after_context - before, "device_state": _asked_for_huge_pages() - after_context}
+
+
+def sequence_among_other_streams(path: Path) -> list[dict[str, object]]:
+    """The whole state of a sequence of three, into contexts with other numbers of streams: taken, and right?"""
+    model = load(path)
+    assert model is not None
+    source = Context(model, n_seq=3)
+    source.decode(rows_of(1, _PROMPT))
+    state = source.save(1, 0)
+    found: list[dict[str, object]] = []
+    for seq, settings in ((2, {"n_seq": 3}), (0, {"n_seq": 1}), (1, {"n_seq": 2}), (1, {"n_seq": 3, "unified": True})):
+        context = Context(model, **settings)  # type: ignore[arg-type]
+        taken = context.restore(seq, state, 0)
+        is_right = False
+        if taken:
+            context.decode([Row(seq, tokens_of(1, 1, _PROMPT)[0], _PROMPT)])
+            expected = Context(model, n_seq=3)
+            expected.decode(rows_of(1, _PROMPT))
+            expected.decode(rows_of(1, 1, _PROMPT))
+            is_right = bool(np.abs(context.logits() - expected.logits()).max() < 1e-4)
+        found.append({"taken": taken, "is_right": is_right, "position": context.last_position(seq)})
+    return found
 
 
 def main() -> None:

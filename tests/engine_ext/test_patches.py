@@ -254,3 +254,14 @@ def test_that_patch_11_asks_for_huge_pages_for_large_buffers(model_of_large_stat
     assert isinstance(answer, dict)
     assert min(answer.values()) >= 8 << 20  # type: ignore[type-var]  # the state, live and saved
     assert ask("bytes_in_huge_pages", model_of_large_states, stock=True) == {"context": 0, "device_state": 0}
+
+
+@pytest.mark.parametrize("name", ["qwen35", "glm4moe", "gemma4", "dense"])
+def test_that_with_patch_12_the_state_of_a_sequence_fits_contexts_with_other_numbers_of_streams(
+    name: str, made_model: Callable[[str], Path]
+) -> None:
+    taken = {"taken": True, "is_right": True, "position": 9}
+    assert ask("sequence_among_other_streams", made_model(name)) == [taken] * 4
+    refused = {"taken": False, "is_right": False, "position": -1}
+    stock = ask("sequence_among_other_streams", made_model(name), stock=True)
+    assert stock == [taken, refused, refused, refused]
