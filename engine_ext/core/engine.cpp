@@ -178,6 +178,7 @@ void Engine::submit(Task task) {
     p.checkpoint->begin(task.slot);
     cancelled[static_cast<size_t>(task.slot)] = false;
     slot.start(*model, std::move(task), p.settings.n_draft_max, taken.n_kept, taken.reuse);
+    assert_sound();
 }
 
 std::vector<Slot *> Engine::slots_in(SlotState state) {
@@ -217,6 +218,7 @@ bool Engine::step() {
         parts->round->run(in_flight);
     }
     in_flight.clear();
+    assert_sound();
     const bool has_work = std::any_of(parts->slots.begin(), parts->slots.end(), [](const auto & slot) { return slot->is_active(); });
     if (!has_work) {    // else the last operation stands until the next step: who dies between two steps is not idle
         recorder.operation(Phase::Idle);

@@ -115,6 +115,7 @@ public:
                                                                         const std::vector<DropStep> & steps);
 
 private:
+    void                assert_sound() const;    // debug builds: throws EngineError(internal) when find_broken() finds something
     Slot &              slot_at_rest(int32_t id);    // throws EngineError: not_loaded, bad_settings, busy
     void                check_prompt(const Task & task) const;
     Parts &             idle(int32_t slot);    // the slot is at rest, and emptied

@@ -34,11 +34,13 @@ std::vector<int32_t> Engine::slot_tokens(int32_t id) const {
 void Engine::clear_slot(int32_t id) {
     Slot & slot = slot_at_rest(id);
     parts->slot_memory->clear(slot);
+    assert_sound();
 }
 
 void Engine::rewind_slot(int32_t id, int32_t n_tokens) {
     Slot & slot = slot_at_rest(id);
     parts->slot_memory->rewind(slot, n_tokens);
+    assert_sound();
 }
 
 void Engine::fork_slot(int32_t id, int32_t to) {
@@ -50,11 +52,13 @@ void Engine::fork_slot(int32_t id, int32_t to) {
     SlotImage image   = parts->slot_memory->image(from, Operation::Fork);
     image.checkpoints = parts->slot_memory->prompt_checkpoints().of(id);
     parts->slot_memory->put(slot, std::move(image), Operation::Fork);
+    assert_sound();
 }
 
 void Engine::shift_slot(int32_t id, int32_t n_keep, int32_t n_discard) {
     Slot & slot = slot_at_rest(id);
     parts->slot_memory->shift(slot, n_keep, n_discard);
+    assert_sound();
 }
 
 std::vector<uint8_t> Engine::save_slot(int32_t id) {
@@ -75,6 +79,7 @@ void Engine::restore_slot(int32_t id, const std::vector<uint8_t> & bytes) {
         throw;
     }
     parts->slot_memory->put(slot, std::move(image), Operation::SlotRestore);
+    assert_sound();
 }
 
 std::vector<uint8_t> Engine::get_state(int32_t id) {
@@ -85,6 +90,15 @@ std::vector<uint8_t> Engine::get_state(int32_t id) {
 void Engine::set_state(int32_t id, const std::vector<uint8_t> & bytes) {
     const Slot & slot = slot_at_rest(id);
     parts->slot_memory->set_state(slot, bytes);
+    assert_sound();
+}
+
+void Engine::assert_sound() const {
+#ifndef NDEBUG
+    if (const std::string found = find_broken(); !found.empty()) {
+        throw EngineError("internal", found);
+    }
+#endif
 }
 
 std::string Engine::find_broken() const {
