@@ -186,9 +186,9 @@ nb::dict configure(PyEngine & self, int n_slots, int n_ctx, int n_draft_max, boo
 
 void submit(PyEngine & self, int slot, std::vector<int32_t> prompt, float temperature, int top_k, float top_p, float min_p, float repeat_penalty,
             int repeat_last_n, float presence_penalty, uint32_t seed, int max_tokens, std::vector<std::string> stop, bool ignore_eos, bool reuse,
-            bool is_continuation) {
+            bool is_continuation, std::string grammar) {
     Task task{slot, std::move(prompt), {temperature, top_k, top_p, min_p, repeat_penalty, repeat_last_n, presence_penalty, seed}, max_tokens,
-              std::move(stop), ignore_eos, reuse, is_continuation};
+              std::move(stop), ignore_eos, reuse, is_continuation, std::move(grammar)};
     nb::gil_scoped_release release;
     self.engine.submit(std::move(task));
 }
@@ -251,7 +251,8 @@ void register_engine(nb::module_ & m) {
         }, "text"_a, nb::kw_only(), "add_special"_a, "parse_special"_a)
         .def("piece", [](PyEngine & self, int token) { return as_bytes(self.engine.piece(token)); }, "token"_a)
         .def("submit", &submit, nb::kw_only(), "slot"_a, "prompt"_a, "temperature"_a, "top_k"_a, "top_p"_a, "min_p"_a, "repeat_penalty"_a,
-             "repeat_last_n"_a, "presence_penalty"_a, "seed"_a, "max_tokens"_a, "stop"_a, "ignore_eos"_a, "reuse"_a, "is_continuation"_a)
+             "repeat_last_n"_a, "presence_penalty"_a, "seed"_a, "max_tokens"_a, "stop"_a, "ignore_eos"_a, "reuse"_a, "is_continuation"_a,
+             "grammar"_a = "")
         .def("step", [](PyEngine & self) { return self.engine.step(); }, nb::call_guard<nb::gil_scoped_release>())
         .def("cancel", [](PyEngine & self, int slot) { self.engine.cancel(slot); }, "slot"_a)
         .def("take_results", [](PyEngine & self) {

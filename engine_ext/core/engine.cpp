@@ -167,6 +167,7 @@ void Engine::submit(Task task) {
     Parts & p    = *parts;
     check_sampling(task.sampling);
     check_range("The number of tokens to generate", task.max_tokens, 1, 1 << 24);
+    check_grammar(*model, task.grammar);
     if (task.is_continuation) {
         task.prompt.insert(task.prompt.begin(), slot.tokens.begin(), slot.tokens.end());
     }

@@ -144,6 +144,9 @@ int32_t Round::add_pending(const Slot & slot) {
 
 // A token of the target's own choice from the output at `index`. True when the task ends with it.
 bool Round::take_sampled(Slot & slot, int32_t token, int32_t index) {
+    if (token == no_token) {
+        return true;
+    }
     const float p = probability_of(contexts.target.logits(index), contexts.model.n_vocab(), token);
     contexts.recorder.token(slot.id, Origin::Sampled, slot.n_tokens(), token, 0, -1, static_cast<double>(p));
     n_yielded++;

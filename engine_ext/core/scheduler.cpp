@@ -67,7 +67,11 @@ void Scheduler::begin(Slot & slot, int32_t index) {
     slot.begin_generating();
     if (is_first_token_due) {
         const int32_t token = slot.sample(contexts.target.context(), index);
-        const float   p     = probability_of(contexts.target.logits(index), contexts.model.n_vocab(), token);
+        if (token == no_token) {
+            contexts.memory->release(slot);
+            return;
+        }
+        const float p = probability_of(contexts.target.logits(index), contexts.model.n_vocab(), token);
         contexts.recorder.token(slot.id, Origin::Sampled, slot.n_tokens(), token, 0, -1, static_cast<double>(p));
         if (slot.emit(contexts.model, token, contexts.ends_at)) {
             contexts.memory->release(slot);

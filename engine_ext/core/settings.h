@@ -61,6 +61,7 @@ struct Task {
     bool                     ignore_eos = false;
     bool                     reuse      = true;    // take up what the slot's memory has in common with the prompt
     bool                     is_continuation = false;    // the prompt follows the tokens that the slot holds
+    std::string              grammar;   // GBNF, its first rule is `root`; empty: none
 };
 
 constexpr int32_t max_slots = 64;

@@ -21,7 +21,7 @@ void Slot::start(const Model & model, Task task, int32_t n_draft_max, int32_t n_
     n_decoded = n_kept;
     draft.clear();
     draft_probability.clear();
-    sampler = std::make_unique<Sampler>(model, task_->sampling, task_->ignore_eos);
+    sampler = std::make_unique<Sampler>(model, *task_);
     for (const int32_t token : tokens) {
         sampler->accept(token);
     }
@@ -61,6 +61,15 @@ void Slot::begin_generating() {
     set_state(SlotState::Generating, StopReason::None);
 }
 
+int32_t Slot::sample(llama_context * ctx, int32_t index) {
+    const int32_t token = sampler->sample(ctx, index);
+    if (token == no_token) {
+        const GrammarEnd end = sampler->grammar_end();
+        finish(end == GrammarEnd::Complete ? StopReason::EndOfGeneration : StopReason::Failed, describe(end, id));
+    }
+    return token;
+}
+
 bool Slot::emit(const Model & model, int32_t token, int32_t n_ctx) {
     tokens.push_back(token);
     result.tokens.push_back(token);
@@ -68,7 +77,9 @@ bool Slot::emit(const Model & model, int32_t token, int32_t n_ctx) {
     if (t_first_token_ns == 0) {
         t_first_token_ns = t_last_token_ns;
     }
-    const bool stop_found = stops->append(result.text, model.piece(token, false));
+    // What a grammar has read is shown, control tokens too, but for the one that ends the text.
+    const bool shows_control = !task_->grammar.empty() && !llama_vocab_is_eog(model.vocab(), token);
+    const bool stop_found    = stops->append(result.text, model.piece(token, shows_control));
     if (!task_->ignore_eos && llama_vocab_is_eog(model.vocab(), token)) {
         stop_due = StopReason::EndOfGeneration;
     } else if (stop_found) {

@@ -60,8 +60,8 @@ public:
     void prefill_again();    // memory was cleared: decode the known tokens once more
     void begin_generating();
 
-    // Sample the target's next token from an output of the last decode.
-    int32_t sample(llama_context * ctx, int32_t index) { return sampler->sample(ctx, index); }
+    // Sample the target's next token from an output of the last decode. `no_token`: the grammar leaves none, and the task has ended.
+    int32_t sample(llama_context * ctx, int32_t index);
 
     // Take a token over into the text. True when the task ends with it.
     bool emit(const Model & model, int32_t token, int32_t n_ctx);

@@ -196,6 +196,15 @@ BAD_TASKS = [
     (SlotTask(1, Prompt(tokens=(1, 2**30))), ErrorCode.BAD_PROMPT),
     (SlotTask(1, Prompt(tokens=(1, -5))), ErrorCode.BAD_PROMPT),
     (SlotTask(1, Prompt(text="a", tokens=(1,))), ErrorCode.BAD_PROMPT),
+    (task(1, grammar='root ::= "a"', json_schema="{}"), ErrorCode.BAD_GRAMMAR),
+    (task(1, grammar="root ::= nothing"), ErrorCode.BAD_GRAMMAR),
+    (task(1, grammar='root ::= "a"{3,2}'), ErrorCode.BAD_GRAMMAR),
+    (task(1, grammar="root ::= \ud800"), ErrorCode.BAD_GRAMMAR),
+    (task(1, grammar="root ::= " + "x" * 300_000), ErrorCode.BAD_GRAMMAR),
+    (task(1, json_schema="[]"), ErrorCode.BAD_GRAMMAR),
+    (task(1, json_schema='{"type": "colour"}'), ErrorCode.BAD_GRAMMAR),
+    (task(1, json_schema='{"$ref": "https://localhost:1/schema.json"}'), ErrorCode.BAD_GRAMMAR),
+    (task(1, json_schema='{"type": "string", "minLength": 2000000000}'), ErrorCode.BAD_GRAMMAR),
 ]
 
 
@@ -204,6 +213,16 @@ def test_a_submit_with_one_bad_task_starts_none_of_them(loaded: Talk) -> None:
         refused = loaded.ask(Submit(loaded.client.next_id(), (task(0), bad)))
         assert code_of(refused) is code, bad
     assert len(loaded.run(task(0), task(1)).results) == 2
+
+
+def test_a_task_may_have_a_grammar_or_a_schema_and_others_go_on_beside_it(loaded: Talk) -> None:
+    plain = loaded.run(task(0), task(1)).results
+    formed, free = loaded.run(task(0, grammar='root ::= "yes" | [a-z]+'), task(1)).results
+    assert (formed.error, free.tokens) == ("", plain[1].tokens)
+    chat = Prompt(messages=(ChatMessage("user", "Say something."),))
+    schema = '{"type": "array", "items": {"type": "boolean"}, "minItems": 1, "maxItems": 2}'
+    by_schema, free = loaded.run(replace(task(0, json_schema=schema), prompt=chat), task(1)).results
+    assert (by_schema.error, free.tokens) == ("", plain[1].tokens)
 
 
 def test_nothing_can_be_run_before_a_load_and_after_an_unload(talk: Talk, model: str) -> None:

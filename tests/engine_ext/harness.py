@@ -112,6 +112,7 @@ def run(
     max_tokens: int = 64,
     stop: tuple[str, ...] = (),
     ignore_eos: bool = True,
+    grammar: str = "",
     **model: object,
 ) -> Run:
     """One prompt a slot, all at once, to the end; greedy and past the end of generation unless told otherwise.
@@ -123,7 +124,7 @@ def run(
     settings = dataclasses.replace(settings, n_slots=len(prompts))
     report = bench.load(path, settings, **model)
     for slot, prompt in enumerate(prompts):
-        bench.submit(SlotTask(slot, Prompt(), sampling, max_tokens, stop, ignore_eos), prompt)
+        bench.submit(SlotTask(slot, Prompt(), sampling, max_tokens, stop, ignore_eos, grammar=grammar), prompt)
     results = bench.finish()
     outcome = Run(report, results, bench.backend.decode_counts(), bench.backend.checkpoint_counts(), bench.ring.read())
     bench.backend.unload()

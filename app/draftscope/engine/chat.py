@@ -1,8 +1,8 @@
 """Renders conversations with the chat template of a model, which is a program that came with a file: do not trust it.
 
-A template can loop for ever or ask for all memory, inside a single call that no thread could interrupt. So templates
-run in a process of their own (``chat_process``) that is killed when it takes too long; the engine goes on meanwhile.
-It is started by the first conversation and kept for the next.
+A template can loop for ever or ask for all memory, inside a single call that no thread could interrupt, and so can the
+converter that makes grammars of JSON schemas. So both run in a process of their own (``chat_process``) that is killed
+when it takes too long; the engine goes on meanwhile. It is started by the first of them and kept for the next.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 from draftscope.engine.backend import ChatTemplate
 from draftscope.engine.codec import as_plain
 from draftscope.engine.errors import EngineError, ErrorCode
+from draftscope.engine.output_format import bad_schema
 from draftscope.engine.protocol import ChatMessage
 from draftscope.engine.spawning import child_environment, python_command
 
@@ -24,9 +25,10 @@ START_LIMIT_S = 60.0
 """For that process to import what it needs; a second is usual."""
 
 RENDER_LIMIT_S = 5.0
-"""For one conversation; milliseconds are usual."""
+"""For one conversation or schema; milliseconds are usual."""
 
 _SIMPLER = "Give the prompt as plain text."
+_PLAINER = "Give the prompt as plain text, and a grammar in the place of a JSON schema."
 
 
 class ChatRenderer:
@@ -34,7 +36,7 @@ class ChatRenderer:
 
     Args:
         on_ready: called from a thread of a ``Rendering`` when it is over.
-        render_limit_s: how long one conversation may take.
+        render_limit_s: how long one conversation or schema may take.
     """
 
     def __init__(self, on_ready: Callable[[], None], render_limit_s: float = RENDER_LIMIT_S) -> None:
@@ -43,8 +45,17 @@ class ChatRenderer:
         self._process: _TemplateProcess | None = None
         self._last: Rendering | None = None
 
-    def render(self, template: ChatTemplate, conversations: Mapping[int, tuple[ChatMessage, ...]]) -> Rendering:
-        """Start rendering the conversations; one ``Rendering`` at a time.
+    def render(
+        self,
+        template: ChatTemplate | None,
+        conversations: Mapping[int, tuple[ChatMessage, ...]],
+        schemas: Mapping[int, str] | None = None,
+    ) -> Rendering:
+        """Start rendering the conversations, and making grammars of the schemas; one ``Rendering`` at a time.
+
+        Args:
+            template: needed for conversations only.
+            conversations, schemas: by slot.
 
         Raises:
             EngineError: the template process could not be started.
@@ -54,7 +65,7 @@ class ChatRenderer:
         if self._process is None or not self._process.is_alive:
             self._drop_process()
             self._process = _TemplateProcess()
-        self._last = Rendering(self._process, template, conversations, self._limit_s, self._on_ready)
+        self._last = Rendering(self._process, template, conversations, schemas or {}, self._limit_s, self._on_ready)
         return self._last
 
     def close(self) -> None:
@@ -70,22 +81,26 @@ class ChatRenderer:
 
 
 class Rendering:
-    """Conversations that are being rendered."""
+    """Conversations that are being rendered, and schemas that become grammars."""
 
     def __init__(
         self,
         process: _TemplateProcess,
-        template: ChatTemplate,
+        template: ChatTemplate | None,
         conversations: Mapping[int, tuple[ChatMessage, ...]],
+        schemas: Mapping[int, str],
         limit_s: float,
         on_ready: Callable[[], None],
     ) -> None:
         self._process = process
         self._template = template
         self._conversations = conversations
+        self._schemas = schemas
         self._limit_s = limit_s
         self._on_ready = on_ready
         self._texts: dict[int, str] = {}
+        self.grammars: dict[int, str] = {}
+        """What the schemas became, by slot; complete once ``result`` has returned."""
         self._error: EngineError | None = None
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._work, name="draftscope-chat", daemon=True)
@@ -100,8 +115,8 @@ class Rendering:
         """The texts by slot; call it once ``is_over``.
 
         Raises:
-            EngineError: BAD_PROMPT when the template failed, refused or took too long; ENGINE_MISSING when there is
-                nothing to render templates with.
+            EngineError: BAD_PROMPT when the template failed, refused or took too long; BAD_GRAMMAR when the converter
+                did with a schema; ENGINE_MISSING when there is nothing to do either with.
         """
         if self._error is not None:
             raise self._error
@@ -120,13 +135,34 @@ class Rendering:
         try:
             for slot, messages in self._conversations.items():
                 request = as_plain(self._template) | {"messages": as_plain(messages), "limit_s": self._limit_s}
-                self._texts[slot] = self._process.ask(request, self._limit_s)
+                self._texts[slot] = _rendered(self._process.ask(request, self._limit_s), self._limit_s)
+            for slot, schema in self._schemas.items():
+                request = {"schema": schema, "limit_s": self._limit_s}
+                self.grammars[slot] = _converted(self._process.ask(request, self._limit_s), slot, self._limit_s)
         except EngineError as error:
             self._error = error
         except Exception as error:
             self._error = EngineError(ErrorCode.INTERNAL, f"The conversation could not be rendered: {error}.")
         self._is_over.set()
         self._on_ready()
+
+
+def _rendered(reply: dict[str, Any] | None, limit_s: float) -> str:
+    if reply is None:
+        what = f"The model's chat template was stopped: it took more than {limit_s:g} s, or all memory it may have."
+        raise EngineError(ErrorCode.BAD_PROMPT, what, _SIMPLER)
+    if "error" in reply:
+        what = f"The model's chat template did not accept the messages: {reply['error']}."
+        raise EngineError(ErrorCode.BAD_PROMPT, what, f"Change the roles or their order. {_SIMPLER}")
+    return str(reply["text"])
+
+
+def _converted(reply: dict[str, Any] | None, slot: int, limit_s: float) -> str:
+    if reply is None:
+        raise bad_schema(slot, f"making a grammar of it took more than {limit_s:g} s, or all memory it may have")
+    if "error" in reply:
+        raise bad_schema(slot, str(reply["error"]))
+    return str(reply["text"])
 
 
 class _TemplateProcess:
@@ -138,8 +174,8 @@ class _TemplateProcess:
         try:
             self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=nowhere, env=child_environment())
         except OSError as error:
-            what = f"The process that renders chat templates could not be started: {error}."
-            raise EngineError(ErrorCode.OUT_OF_MEMORY, what, _SIMPLER) from error
+            what = f"The process for chat templates and JSON schemas could not be started: {error}."
+            raise EngineError(ErrorCode.OUT_OF_MEMORY, what, _PLAINER) from error
         self._is_ready = False
         self._is_over = False
 
@@ -147,25 +183,19 @@ class _TemplateProcess:
     def is_alive(self) -> bool:
         return not self._is_over and self._process.poll() is None
 
-    def ask(self, request: dict[str, Any], limit_s: float) -> str:
-        """The rendered text. Raises EngineError."""
+    def ask(self, request: dict[str, Any], limit_s: float) -> dict[str, Any] | None:
+        """The reply; None when the process ended or had to be killed. Raises EngineError where it never starts."""
         if not self._is_ready:
             first = self._read_line(START_LIMIT_S)
             if first is None:
-                what = "The process that renders chat templates did not start."
-                raise EngineError(ErrorCode.INTERNAL, what, _SIMPLER)
+                what = "The process for chat templates and JSON schemas did not start."
+                raise EngineError(ErrorCode.INTERNAL, what, _PLAINER)
             if "missing" in first:
-                what = f"Chat templates are rendered by llama-cpp-python, which cannot be loaded: {first['missing']}."
-                raise EngineError(ErrorCode.ENGINE_MISSING, what, _SIMPLER)
+                needed = "Chat templates and JSON schemas need llama-cpp-python"
+                what = f"{needed}, which cannot be loaded: {first['missing']}."
+                raise EngineError(ErrorCode.ENGINE_MISSING, what, _PLAINER)
             self._is_ready = True
-        reply = self._exchange(request, limit_s)
-        if reply is None:
-            what = f"The model's chat template was stopped: it took more than {limit_s:g} s, or all memory it may have."
-            raise EngineError(ErrorCode.BAD_PROMPT, what, _SIMPLER)
-        if "error" in reply:
-            what = f"The model's chat template did not accept the messages: {reply['error']}."
-            raise EngineError(ErrorCode.BAD_PROMPT, what, f"Change the roles or their order. {_SIMPLER}")
-        return str(reply["text"])
+        return self._exchange(request, limit_s)
 
     def _exchange(self, request: dict[str, Any], limit_s: float) -> dict[str, Any] | None:
         assert self._process.stdin is not None

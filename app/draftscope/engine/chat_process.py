@@ -1,6 +1,6 @@
-"""The process that runs chat templates: JSON lines in, JSON lines out, one conversation each.
+"""The process that runs chat templates, and the converter of JSON schemas: JSON lines in, JSON lines out, one each.
 
-It limits itself as far as the system lets it: memory, and the time of a conversation (so that it ends even when nobody
+It limits itself as far as the system lets it: memory, and the time of a request (so that it ends even when nobody
 is left to kill it).
 """
 
@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from draftscope.engine.json_schema import SchemaError, to_gbnf
 from draftscope.engine.spawning import die_with_parent, take_answer_channel
 
 EXTRA_BYTES = 512 << 20
@@ -27,6 +28,7 @@ def main(_arguments: list[str]) -> None:
     answers = os.fdopen(take_answer_channel(), "wb", buffering=0)
     die_with_parent()
     try:
+        import llama_cpp.llama_grammar  # noqa: F401 what json_schema needs, before memory is limited
         from llama_cpp.llama_chat_format import Jinja2ChatFormatter
     except Exception as error:
         _send(answers, {"missing": str(error)})
@@ -36,7 +38,7 @@ def main(_arguments: list[str]) -> None:
     for line in sys.stdin.buffer:
         request = json.loads(line)
         _limit_time(request["limit_s"])
-        reply = _render(Jinja2ChatFormatter, request)
+        reply = _convert(request["schema"]) if "schema" in request else _render(Jinja2ChatFormatter, request)
         _limit_time(0)
         _send(answers, reply)
 
@@ -55,6 +57,15 @@ def _render(formatter: Any, request: dict[str, Any]) -> dict[str, Any]:
     if n_bytes > MAX_TEXT_BYTES:
         return {"error": f"it made a text of {n_bytes} bytes, and no context holds that"}
     return {"text": text}
+
+
+def _convert(schema: str) -> dict[str, Any]:
+    try:
+        return {"text": to_gbnf(schema)}
+    except SchemaError as error:
+        return {"error": str(error)}
+    except MemoryError:
+        return {"error": "making a grammar of it took more memory than that may"}
 
 
 def _send(answers: Any, reply: dict[str, Any]) -> None:

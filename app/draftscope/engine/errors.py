@@ -18,6 +18,7 @@ class ErrorCode(StrEnum):
     OUT_OF_MEMORY = "out_of_memory"
     BAD_SETTINGS = "bad_settings"
     BAD_PROMPT = "bad_prompt"
+    BAD_GRAMMAR = "bad_grammar"
     NOT_LOADED = "not_loaded"
     BUSY = "busy"
     CANCELLED = "cancelled"

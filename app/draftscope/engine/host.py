@@ -21,6 +21,7 @@ from draftscope.engine.backend import Backend, ChatTemplate
 from draftscope.engine.chat import ChatRenderer, Rendering
 from draftscope.engine.errors import EngineError, ErrorCode, ErrorReport
 from draftscope.engine.intake import Intake, Order
+from draftscope.engine.output_format import schemas_of, with_grammars
 from draftscope.engine.protocol import (
     Answer,
     Cancelled,
@@ -71,7 +72,7 @@ class Host:
         self._intake = Intake(answer, self._cancel_tasks)
         self._chat = ChatRenderer(on_ready=self._intake.wake)
         self._tasks = RunningTasks(self._intake.close, answer)
-        self._rendering: tuple[Order, ChatTemplate, Rendering] | None = None
+        self._rendering: tuple[Order, ChatTemplate | None, Rendering] | None = None
         self._is_over = False
 
     def receive(self, data: bytes) -> None:
@@ -185,18 +186,18 @@ class Host:
         self._intake.close(Loaded(command.id, self._model))
 
     def _prepare(self, order: Order, command: Submit) -> None:
-        """Check everything; start at once, or once its conversations are rendered."""
+        """Check everything; start at once, or once its conversations are rendered and its schemas are grammars."""
         check_tasks(command.tasks, self._model, self._tasks.busy_slots)
-        conversations = conversations_of(command.tasks)
-        if not conversations:
+        conversations, schemas = conversations_of(command.tasks), schemas_of(command.tasks)
+        if not conversations and not schemas:
             self._start(order, None, None)
             return
         assert self._backend is not None  # a model is loaded
         template = self._backend.chat_template()
-        if template is None:
+        if conversations and template is None:
             what = "The model's file has no chat template, so messages cannot be made into a prompt."
             raise EngineError(ErrorCode.BAD_PROMPT, what, "Give the prompt as plain text.")
-        self._rendering = (order, template, self._chat.render(template, conversations))
+        self._rendering = (order, template, self._chat.render(template, conversations, schemas))
 
     def _start(self, order: Order, template: ChatTemplate | None, rendering: Rendering | None) -> None:
         assert isinstance(order.command, Submit)
@@ -209,7 +210,8 @@ class Host:
             return
         rendered = rendering.result() if rendering is not None else {}
         bos = template.bos if template is not None else ""
-        resolved = resolve(order.command.tasks, rendered, bos, self._backend, self._model)
+        tasks = with_grammars(order.command.tasks, rendering.grammars if rendering is not None else {})
+        resolved = resolve(tasks, rendered, bos, self._backend, self._model)
         self._tasks.start(order, resolved, self._backend)
         if order.cancelled_slots:
             self._cancel_tasks(tuple(order.cancelled_slots))

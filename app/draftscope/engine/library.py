@@ -91,7 +91,11 @@ def with_llamas_words() -> Iterator[None]:
     try:
         yield
     except EngineError as error:
-        if not llama_log.last_error or error.code not in (ErrorCode.BAD_FILE, ErrorCode.OUT_OF_MEMORY):
+        if not llama_log.last_error or error.code not in (
+            ErrorCode.BAD_FILE,
+            ErrorCode.BAD_GRAMMAR,
+            ErrorCode.OUT_OF_MEMORY,
+        ):
             raise
         hint = f"{error.hint} llama.cpp says: {llama_log.last_error}".strip()
         raise EngineError(error.code, error.message, hint) from error

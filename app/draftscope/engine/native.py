@@ -26,6 +26,7 @@ from draftscope.engine.protocol import (
     ModelReport,
     ModelSettings,
     Replay,
+    SamplingSettings,
     SlotResult,
     SlotTask,
     Speculation,
@@ -113,6 +114,10 @@ class NativeBackend:
     def submit(self, task: SlotTask, tokens: tuple[int, ...]) -> None:
         """See ``Backend.submit``."""
         sampling = task.sampling
+        with with_llamas_words():
+            self._submit(task, sampling, tokens)
+
+    def _submit(self, task: SlotTask, sampling: SamplingSettings, tokens: tuple[int, ...]) -> None:
         self._engine.submit(
             slot=task.slot,
             prompt=list(tokens),
@@ -129,6 +134,7 @@ class NativeBackend:
             ignore_eos=task.ignore_eos,
             reuse=task.reuse,
             is_continuation=task.prompt.is_continuation,
+            grammar=task.grammar,
         )
 
     def step(self) -> bool:

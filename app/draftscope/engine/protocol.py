@@ -118,7 +118,11 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class SlotTask:
-    """One generation in one slot. ``reuse``: what the slot holds already of the prompt is not decoded again."""
+    """One generation in one slot. ``reuse``: what the slot holds already of the prompt is not decoded again.
+
+    ``grammar`` (GBNF, from its rule ``root`` on) or ``json_schema`` (JSON text): what the output must be; at most one.
+    Where that leaves nothing but the end, the task ends, whatever ``ignore_eos`` says.
+    """
 
     slot: int
     prompt: Prompt
@@ -127,6 +131,8 @@ class SlotTask:
     stop: tuple[str, ...] = ()
     ignore_eos: bool = False
     reuse: bool = True
+    grammar: str = ""
+    json_schema: str = ""
 
 
 # ---- commands

@@ -11,6 +11,7 @@ from typing import Any
 from draftscope.engine.backend import Backend, CheckpointCounts
 from draftscope.engine.errors import EngineError, ErrorCode, ErrorReport
 from draftscope.engine.intake import Order
+from draftscope.engine.output_format import check_format
 from draftscope.engine.protocol import (
     ChatMessage,
     DecodeCost,
@@ -84,6 +85,7 @@ def _check_task(task: SlotTask, model: ModelReport, busy: Collection[int]) -> No
         raise EngineError(ErrorCode.BAD_SETTINGS, what)
     _check_prompt(task.prompt, task.slot)
     _check_text(*task.stop, what=f"A stop string of slot {task.slot}")
+    check_format(task)
 
 
 def _check_sampling(sampling: SamplingSettings, slot: int) -> None:
