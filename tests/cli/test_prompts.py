@@ -67,6 +67,26 @@ def test_a_line_may_say_how_it_is_sampled(tmp_path: Path) -> None:
     assert plain == RunPrompt(Prompt(text="b"))
 
 
+def test_a_line_may_say_what_form_its_output_has(tmp_path: Path) -> None:
+    text = '{"text": "a", "grammar": "root ::= [0-9]"}\n{"text": "b", "json_schema": {"const": 1}}\n"c"\n'
+    forms = [(line.grammar, line.json_schema) for line in read_prompts(_file(tmp_path, text))]
+    assert forms == [("root ::= [0-9]", ""), ("", '{"const": 1}'), ("", "")]
+
+
+@pytest.mark.parametrize(
+    ("form", "says"),
+    [
+        ('"grammar": "root ::= x"', "line 2: 'grammar' cannot be used: Line 1, column 10"),
+        ('"json_schema": [1]', "line 2: 'grammar' needs a text"),
+        ('"json_schema": "3"', "line 2: 'json_schema' cannot be used"),
+        ('"grammar": "root ::= []", "json_schema": {}', "line 2 has both"),
+    ],
+)
+def test_a_form_of_no_use_is_refused_with_its_line(tmp_path: Path, form: str, says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        read_prompts(_file(tmp_path, f'"first"\n{{"text": "a", {form}}}\n'))
+
+
 def test_a_file_without_prompts_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds no prompt"):
         read_prompts(_file(tmp_path, "\n  \n"))

@@ -108,6 +108,54 @@ def test_a_prompts_file_that_is_missing_is_a_bad_input(fake_command: Command, tm
     assert fake_command("run", FAKE, "--prompts", tmp_path / "none.jsonl").exit_code == ExitCode.BAD_INPUT
 
 
+@pytest.mark.parametrize(
+    ("option", "text", "key"),
+    [
+        ("--grammar", 'root ::= "yes"', "grammar"),
+        ("--grammar-file", 'root ::= "yes" # or not\n', "grammar"),
+        ("--json-schema", "{}", "json_schema"),
+        ("--json-schema-file", '{"type": "string"}', "json_schema"),
+    ],
+)
+def test_a_grammar_or_schema_is_taken_as_text_or_file_and_goes_before_that_of_a_prompts_file(
+    fake_command: Command, tmp_path: Path, option: str, text: str, key: str
+) -> None:
+    prompts, file = tmp_path / "prompts.jsonl", tmp_path / "form"
+    prompts.write_text('{"text": "a", "grammar": "root ::= [ab]"}\n{"text": "b"}\n', encoding="utf-8")
+    file.write_text(text, encoding="utf-8")
+    value = file if option.endswith("file") else text
+    told = fake_command("run", FAKE, "--prompts", prompts, "--max-tokens", 4, "--json", option, value)
+    forms = [{name: prompt[name] for name in ("grammar", "json_schema")} for prompt in told.json["settings"]["prompts"]]
+    assert forms == [{"grammar": "", "json_schema": ""} | {key: text}] * 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "says"),
+    [
+        (["--grammar", "root ::= x"], ExitCode.WRONG_USE, "--grammar cannot be used: Line 1, column 10"),
+        (["--json-schema", "[]"], ExitCode.WRONG_USE, "--json-schema cannot be used: A JSON schema is an object"),
+        (["--grammar", ""], ExitCode.WRONG_USE, "--grammar is empty"),
+        (["--grammar", 'root ::= "a"', "--json-schema", "{}"], ExitCode.WRONG_USE, "exclude each other"),
+        (["--grammar-file", "/nowhere.gbnf"], ExitCode.BAD_INPUT, "/nowhere.gbnf cannot be read"),
+        (["--json-schema-file", "BAD"], ExitCode.BAD_INPUT, "BAD cannot be used: It is not JSON"),
+        (["--json-schema", '{"type": "colour"}'], ExitCode.WRONG_USE, "The JSON schema of slot 0 cannot be used"),
+    ],
+)
+def test_a_grammar_or_schema_of_no_use_is_refused(
+    fake_command: Command,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    exit_code: int,
+    says: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("BAD").write_text("{", encoding="utf-8")
+    told = fake_command("run", FAKE, "--prompt", "a", *arguments)
+    assert told.exit_code == exit_code
+    assert says in told.err
+
+
 def test_a_failed_load_is_told(fake_command: Command) -> None:
     told = fake_command("run", "fake:fail-load", "--prompt", "a", "--json")
     assert told.exit_code in (ExitCode.RUN_FAILED, ExitCode.BAD_INPUT)

@@ -89,6 +89,7 @@ class BenchPlan:
         prompt = number % len(self.prompts)
         chosen = self.prompts[prompt]
         task = SlotTask(slot, chosen.prompt, chosen.sampling, chosen.max_tokens, self.stop, self.ignore_eos)
+        task = replace(task, grammar=chosen.grammar, json_schema=chosen.json_schema)
         return prompt, task
 
 

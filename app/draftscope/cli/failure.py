@@ -58,6 +58,7 @@ _EXIT_OF_CODE = {
     ErrorCode.BAD_FILE: ExitCode.BAD_INPUT,
     ErrorCode.UNSUPPORTED_MODEL: ExitCode.BAD_INPUT,
     ErrorCode.BAD_SETTINGS: ExitCode.WRONG_USE,
+    ErrorCode.BAD_GRAMMAR: ExitCode.WRONG_USE,
     ErrorCode.BAD_PROMPT: ExitCode.WRONG_USE,
     ErrorCode.ENGINE_DIED: ExitCode.ENGINE_DIED,
     ErrorCode.CANCELLED: ExitCode.INTERRUPTED,

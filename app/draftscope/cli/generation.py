@@ -195,7 +195,7 @@ class Generation:
         if not isinstance(closing, Failed):
             return EngineError(ErrorCode.PROTOCOL, f"The engine answered {type(closing).__name__} where it may not.")
         error = EngineError.from_report(closing.error)
-        if error.code is not ErrorCode.BAD_PROMPT:  # the prompt says all; the log is of the model
+        if error.code not in (ErrorCode.BAD_PROMPT, ErrorCode.BAD_GRAMMAR):  # the log is of the model
             for line in self._log_tail:
                 error.add_note(f"engine log: {line}")
         return error

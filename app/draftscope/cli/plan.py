@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from draftscope.cli.failure import UsageError
+from draftscope.cli.format_options import format_of
 from draftscope.cli.options import DEMO, model_settings, prompts_of, with_given
 from draftscope.cli.prompts import RunPrompt, deal
 from draftscope.engine.protocol import (
@@ -41,7 +42,16 @@ class Plan:
 
     def _task(self, slot: int, prompt: int) -> SlotTask:
         chosen = self.prompts[prompt]
-        return SlotTask(slot, chosen.prompt, chosen.sampling, chosen.max_tokens, self.stop, self.ignore_eos)
+        return SlotTask(
+            slot,
+            chosen.prompt,
+            chosen.sampling,
+            chosen.max_tokens,
+            self.stop,
+            self.ignore_eos,
+            grammar=chosen.grammar,
+            json_schema=chosen.json_schema,
+        )
 
 
 def make_plan(options: argparse.Namespace) -> Plan:
@@ -49,7 +59,7 @@ def make_plan(options: argparse.Namespace) -> Plan:
 
     Raises:
         UsageError: options that exclude each other, miss each other, or are not built in this version.
-        InputError: the prompts file cannot be used.
+        InputError: the prompts file, or that of a grammar or schema, cannot be used.
     """
     if options.probe != "off":
         raise UsageError(f"Probing at level {options.probe} is not built in this version.", "Leave --probe at off.")
@@ -57,6 +67,8 @@ def make_plan(options: argparse.Namespace) -> Plan:
     prompts = [with_given(prompt, options) for prompt in prompts_of(options)]
     if not prompts:
         raise UsageError("There is nothing to generate from.", "Give --prompt TEXT or --prompts FILE.jsonl.")
+    if (chosen := format_of(options)) is not None:
+        prompts = [replace(prompt, grammar=chosen[0], json_schema=chosen[1]) for prompt in prompts]
     if options.trace is not None and not options.trace.parent.is_dir():
         raise UsageError(f"The folder {options.trace.parent} for the trace does not exist.", "Make it first.")
     return Plan(

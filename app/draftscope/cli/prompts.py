@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from draftscope.cli.failure import InputError
+from draftscope.cli.format_options import format_in
 from draftscope.engine.codec import ProtocolError, as_plain, build
 from draftscope.engine.protocol import ChatMessage, Prompt, SamplingSettings
 
@@ -17,19 +18,21 @@ _EXAMPLE = 'Write one a line, such as {"text": "Once"}.'
 
 @dataclass(frozen=True, slots=True)
 class RunPrompt:
-    """A prompt, and how it is generated from."""
+    """A prompt, and how it is generated from; ``grammar`` and ``json_schema`` as in ``SlotTask``."""
 
     prompt: Prompt
     sampling: SamplingSettings = field(default_factory=SamplingSettings)
     max_tokens: int = 256
+    grammar: str = ""
+    json_schema: str = ""
 
 
 def read_prompts(path: Path) -> list[RunPrompt]:
     """The prompts of a JSON Lines file, one a line; blank lines are skipped.
 
     A line is a string, or an object with exactly one of ``text`` (or ``prompt``), ``messages`` (a list of objects with
-    ``role`` and ``content``) and ``tokens`` (a list of ids). It may have ``sampling`` (fields of ``SamplingSettings``)
-    and ``max_tokens``; other keys (a title, a note) are left alone.
+    ``role`` and ``content``) and ``tokens`` (a list of ids). It may have ``sampling`` (fields of ``SamplingSettings``),
+    ``max_tokens``, and ``grammar`` or ``json_schema``; other keys (a title, a note) are left alone.
 
     Raises:
         InputError: the file cannot be read, or a line is none of these; names the line.
@@ -66,7 +69,8 @@ def _parse(line: str, place: str) -> RunPrompt:
     n = value.get("max_tokens", parsed.max_tokens)
     if type(n) is not int or n < 1:
         raise InputError(f"{place}: 'max_tokens' needs a whole number from 1 on.")
-    return replace(parsed, max_tokens=n)
+    grammar, schema = format_in(value, place)
+    return replace(parsed, max_tokens=n, grammar=grammar, json_schema=schema)
 
 
 def _prompt(key: str, value: Any) -> Prompt | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from draftscope.cli.failure import ExitCode
+from draftscope.cli.format_options import add_format_options
 from draftscope.cli.generation import Generation, Outcome
 from draftscope.cli.live_view import make_view
 from draftscope.cli.options import add_engine_options, add_model, add_prompt_options, add_sampling_options, at_least
@@ -25,7 +26,8 @@ from draftscope.trace.errors import TraceError
 _EPILOG = f"""\
 A prompts file is JSON Lines: a string, {{"text": "..."}}, {{"messages": [{{"role": "user", "content": "..."}}]}} or
 {{"tokens": [1, 2, 3]}} a line. Fewer prompts than slots are repeated in turn; of more, the rest waits for a free slot.
-All slots sample with the same settings and seed, so equal prompts give equal texts.
+All slots sample with the same settings and seed, so equal prompts give equal texts. A line may have its own "sampling",
+"max_tokens", and "grammar" or "json_schema"; the options go before them.
 
 {TRUST}
 
@@ -33,6 +35,7 @@ examples:
   draftscope run demo --slots 4 --max-tokens 64 --temp 0
   draftscope run model.gguf --prompt "def main():" --draft-max 5 --trace run.dscope
   draftscope run model.gguf --prompts prompts.jsonl --no-mtp --json
+  draftscope run model.gguf --chat --prompt "Name two cities." --json-schema-file cities.json
   draftscope run model.gguf --prompt "def main():" --rpc 192.168.1.20:50052 --rpc 192.168.1.21:50052
 """
 
@@ -43,7 +46,9 @@ def add_parser(subparsers: Any) -> None:
     add_model(parser)
     add_prompt_options(parser.add_argument_group("prompts"))
     _add_speculation_options(parser.add_argument_group("slots and speculation"))
-    add_sampling_options(parser.add_argument_group("generation"))
+    generation = parser.add_argument_group("generation")
+    add_sampling_options(generation)
+    add_format_options(generation)
     add_engine_options(parser.add_argument_group("model and engine"))
     output = parser.add_argument_group("output")
     output.add_argument("--trace", metavar="OUT.dscope", type=Path, help="record the run")
