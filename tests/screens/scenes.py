@@ -17,6 +17,9 @@ from tests.screens.stage import Stage
 
 PANELS = ("output", "acceptance", "timeline", "checkpoints", "engine", "log")
 DIALOGS = ("open", "prompts", "export", "shortcuts", "about", "palette")
+SCHEMA = (
+    '{"type": "object", "properties": {"name": {"type": "string"}, "lines": {"type": "integer"}}, "required": ["name"]}'
+)
 N_ROUNDS_LIVE = 40
 """Rounds after which a run is photographed while it goes on."""
 
@@ -165,6 +168,18 @@ def run_refused(stage: Stage) -> None:
     stage.shoot_window("run-refused")
 
 
+def output_forms(stage: Stage) -> None:
+    """The prompts dialog with a schema and with a grammar that is wrong, and a run whose output a schema forms."""
+    stage.run_demo()
+    setup = stage.window.setup
+    setup.change(dataclasses.replace(setup.values, grammar='root ::= item+\nitem ::= "- " [a-z ]+ "\\n" | nothing'))
+    stage.shoot_dialog("prompts-bad-grammar", stage.window.actions_by_id["prompts"].trigger)
+    setup.change(dataclasses.replace(setup.values, grammar="", json_schema=SCHEMA))
+    stage.shoot_dialog("prompts-schema", stage.window.actions_by_id["prompts"].trigger)
+    stage.run()
+    stage.shoot_window("schema")
+
+
 def refused(stage: Stage) -> None:
     """A model without MTP layers, a load that takes its time, and one that fails."""
     stage.session.open_model("fake:dense")
@@ -193,6 +208,7 @@ SCENES: tuple[tuple[str, Callable[[Stage], None]], ...] = (
     ("native", engine_killed),
     ("native", server_lost),
     ("native", run_refused),
+    ("native", output_forms),
     ("fake", refused),
 )
 """Backends and scenes; each begins with a window of its own."""

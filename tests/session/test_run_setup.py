@@ -41,6 +41,13 @@ def test_a_change_is_there_at_the_next_start(setup: RunSetup, settings: Settings
     assert RunSetup(Settings(Path(settings._store.fileName()))).values == setup.values
 
 
+def test_the_form_of_the_output_is_that_of_this_session_only(setup: RunSetup, settings: Settings) -> None:
+    setup.change(replace(setup.values, grammar="root ::= [a-z]+"))
+    assert {task.grammar for task in setup.request().tasks} == {"root ::= [a-z]+"}
+    settings.save()
+    assert RunSetup(Settings(Path(settings._store.fileName()))).values.grammar == ""
+
+
 def test_draft_length_0_means_no_mtp_context(setup: RunSetup) -> None:
     setup.set_draft_length(0)
     assert not setup.request().context.use_mtp

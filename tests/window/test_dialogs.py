@@ -11,7 +11,7 @@ from typing import TypeVar
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QDialog, QLabel
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLabel
 from pytestqt.qtbot import QtBot
 
 from draftscope.base.paths import demo_model
@@ -20,6 +20,7 @@ from draftscope.session.state import SessionState
 from draftscope.window.about_dialog import AboutDialog
 from draftscope.window.actions import ACTIONS
 from draftscope.window.export_dialog import ExportDialog
+from draftscope.window.format_editor import FREE, GRAMMAR, SCHEMA
 from draftscope.window.main_window import MainWindow
 from draftscope.window.open_dialog import OpenDialog
 from draftscope.window.prompts_dialog import PromptsDialog
@@ -135,6 +136,57 @@ def test_prompts_and_sampling_reach_the_run(qtbot: QtBot, window: MainWindow) ->
     assert (tasks[0].max_tokens, tasks[0].stop, tasks[0].ignore_eos) == (9, ("END",), True)
     assert window.controls.max_tokens.value() == 9
     reach(qtbot, window, SessionState.READY)
+
+
+def test_the_form_of_the_output_reaches_the_run_and_stays_for_the_session(qtbot: QtBot, window: MainWindow) -> None:
+    load(qtbot, window)
+    window.commands.edit_prompts()
+    dialog = shown(window, PromptsDialog)
+    assert dialog.format.kind.currentIndex() == FREE
+    assert not dialog.format.text.isVisible()
+    dialog.format.kind.setCurrentIndex(GRAMMAR)
+    dialog.format.text.setPlainText('root ::= "yes"')
+    dialog.format.kind.setCurrentIndex(SCHEMA)
+    dialog.format.text.setPlainText("{}")
+    dialog.accept()
+    assert [(task.grammar, task.json_schema) for task in window.setup.request().tasks] == [("", "{}")] * 4
+    window.commands.edit_prompts()
+    again = shown(window, PromptsDialog)
+    assert (again.format.kind.currentIndex(), again.format.text.toPlainText()) == (SCHEMA, "{}")
+    again.format.kind.setCurrentIndex(GRAMMAR)
+    again.format.text.setPlainText('root ::= "no"')
+    again.accept()
+    window.actions_by_id["run"].trigger()
+    assert {task.grammar for task in window.session.tasks} == {'root ::= "no"'}
+    reach(qtbot, window, SessionState.READY)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "says"),
+    [
+        (GRAMMAR, "root ::= x", "Line 1, column 10: the rule 'x' is used and not defined."),
+        (GRAMMAR, " ", "There is nothing here yet"),
+        (SCHEMA, "", "There is nothing here yet"),
+        (SCHEMA, '{"type": ', "It is not JSON"),
+        (SCHEMA, "[]", "A JSON schema is an object"),
+    ],
+)
+def test_what_is_wrong_with_a_form_is_told_beside_it_and_cannot_be_kept(
+    window: MainWindow, kind: int, text: str, says: str
+) -> None:
+    window.commands.edit_prompts()
+    dialog = shown(window, PromptsDialog)
+    ok = dialog.findChild(QDialogButtonBox).button(QDialogButtonBox.StandardButton.Ok)
+    assert ok.isEnabled()
+    dialog.format.kind.setCurrentIndex(kind)
+    dialog.format.text.setPlainText(text)
+    assert says in words_of(dialog)
+    assert says in ok.toolTip()
+    assert not ok.isEnabled()
+    dialog.format.kind.setCurrentIndex(FREE)
+    assert says not in words_of(dialog)
+    assert ok.isEnabled()
+    dialog.reject()
 
 
 def test_the_same_prompt_in_all_slots(window: MainWindow) -> None:

@@ -18,7 +18,10 @@ from draftscope.session.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class SetupValues:
-    """Values of a setup. ``prompts``: one a slot; slots beyond them repeat them in turn."""
+    """Values of a setup. ``prompts``: one a slot; slots beyond them repeat them in turn.
+
+    ``grammar`` and ``json_schema`` are those of ``SlotTask``. Settings do not keep them: a start begins with free text.
+    """
 
     context: ContextSettings
     sampling: SamplingSettings
@@ -26,6 +29,8 @@ class SetupValues:
     stop: tuple[str, ...]
     ignore_eos: bool
     prompts: tuple[Prompt, ...]
+    grammar: str = ""
+    json_schema: str = ""
 
 
 class RunSetup(QObject):
@@ -86,6 +91,8 @@ class RunSetup(QObject):
             first.stop,
             first.ignore_eos,
             tuple(task.prompt for task in request.tasks),
+            first.grammar,
+            first.json_schema,
         )
         self.changed.emit()
 
@@ -100,7 +107,16 @@ class RunSetup(QObject):
         v = self._values
         prompts = [v.prompts[slot % len(v.prompts)] for slot in range(v.context.n_slots)] if v.prompts else []
         tasks = tuple(
-            SlotTask(slot, prompt, v.sampling, v.max_tokens, v.stop, v.ignore_eos)
+            SlotTask(
+                slot,
+                prompt,
+                v.sampling,
+                v.max_tokens,
+                v.stop,
+                v.ignore_eos,
+                grammar=v.grammar,
+                json_schema=v.json_schema,
+            )
             for slot, prompt in enumerate(prompts)
             if not is_empty(prompt)
         )

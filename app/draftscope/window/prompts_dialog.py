@@ -22,12 +22,16 @@ from draftscope.engine.errors import EngineError
 from draftscope.engine.protocol import ModelReport, Prompt
 from draftscope.session.run_setup import RunSetup
 from draftscope.session.samples import Sample, sample_prompts
+from draftscope.window.format_editor import FormatEditor
 from draftscope.window.prompt_editor import PromptEditor
 from draftscope.window.sampling_form import SamplingForm
 
 
 class PromptsDialog(QDialog):
-    """One tab a slot at the left, sampling at the right. OK keeps both for this run and the next start."""
+    """One tab a slot at the left, sampling at the right, the output's form below.
+
+    OK keeps prompts and sampling for this run and the next start, and the form until the window closes.
+    """
 
     def __init__(self, setup: RunSetup, model: ModelReport | None, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -39,6 +43,7 @@ class PromptsDialog(QDialog):
         self.tabs = QTabWidget()
         self.editors: list[PromptEditor] = []
         self.sampling = SamplingForm(setup.values)
+        self.format = FormatEditor(setup.values.grammar, setup.values.json_schema)
         self._note = QLabel()
         self._make_editors(_why_no_chat(model))
         self._fill_samples()
@@ -70,7 +75,9 @@ class PromptsDialog(QDialog):
         self._note.setProperty("isDim", True)
         self._note.setWordWrap(True)
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Ok | QDialogButtonBox.StandardButton.Cancel)
-        buttons.button(QDialogButtonBox.StandardButton.Ok).setProperty("isPrimary", True)
+        self._ok = buttons.button(QDialogButtonBox.StandardButton.Ok)
+        self._ok.setProperty("isPrimary", True)
+        self.format.changed.connect(self._on_format_changed)
         buttons.accepted.connect(self.accept)
         buttons.rejected.connect(self.reject)
         head = QHBoxLayout()
@@ -81,6 +88,7 @@ class PromptsDialog(QDialog):
         left.addLayout(head)
         left.addWidget(self.tabs, 1)
         left.addWidget(self._note)
+        left.addWidget(self.format)
         right = QGroupBox("Sampling, for all slots")
         right_layout = QVBoxLayout(right)
         right_layout.addWidget(self.sampling)
@@ -93,6 +101,7 @@ class PromptsDialog(QDialog):
         layout.addLayout(body, 1)
         layout.addWidget(buttons)
         self._tell()
+        self._on_format_changed()
 
     def accept(self) -> None:
         """Keep prompts and sampling."""
@@ -105,9 +114,16 @@ class PromptsDialog(QDialog):
                 max_tokens=self.sampling.max_tokens.value(),
                 stop=self.sampling.stop_strings,
                 ignore_eos=self.sampling.ignore_eos.isChecked(),
+                grammar=self.format.grammar,
+                json_schema=self.format.json_schema,
             )
         )
         super().accept()
+
+    def _on_format_changed(self) -> None:
+        problem = self.format.problem
+        self._ok.setEnabled(not problem)
+        self._ok.setToolTip(problem)
 
     def _on_same_toggled(self) -> None:
         self.tabs.setCurrentIndex(0)
