@@ -24,7 +24,8 @@ Grammar::Grammar(const Model & model_, const std::string & gbnf) : model(&model_
     }
     sampler.reset(llama_sampler_init_grammar(model_.vocab(), gbnf.c_str(), "root"));
     if (sampler == nullptr) {
-        throw EngineError("bad_grammar", "llama.cpp does not accept the grammar.", "Correct it.");
+        throw EngineError("bad_grammar", "llama.cpp does not accept the grammar.",
+                          "Where it names tokens, such as <|name|>, each must be one token of this model; the log has what llama.cpp read.");
     }
     names_tokens = gbnf.find('<') != std::string::npos;
     for (int32_t token = 0; end_token < 0 && token < model_.n_vocab(); token++) {

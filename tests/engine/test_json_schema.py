@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -142,6 +143,22 @@ def room() -> Iterator[Room]:
 def test_schemas_are_converted_by_slot_in_the_process_of_templates(room: Room) -> None:
     made = room.convert({2: '{"const": 1}', 0: json.dumps(TREE)})
     assert made == {2: to_gbnf('{"const": 1}'), 0: to_gbnf(json.dumps(TREE))}
+
+
+def test_it_is_told_when_there_is_no_converter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "llama_cpp").mkdir()
+    (tmp_path / "llama_cpp" / "__init__.py").write_text("raise ImportError('it is not here')", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))  # which the process takes over
+    room = Room()
+    try:
+        with pytest.raises(
+            EngineError, match=r"JSON schemas need llama-cpp-python, which .*: it is not here"
+        ) as caught:
+            room.convert({0: "{}"})
+    finally:
+        room.renderer.close()
+    assert caught.value.code is ErrorCode.ENGINE_MISSING
+    assert "a grammar in the place of a JSON schema" in caught.value.hint
 
 
 @pytest.mark.parametrize(

@@ -180,6 +180,7 @@ def test_that_what_only_llama_refuses_fails_before_the_slot_changes(demo_model: 
         with pytest.raises(EngineError) as caught:
             bench.submit(SlotTask(0, Prompt(), GREEDY, 12, grammar=grammar), TEXTS[0])
         assert caught.value.code is ErrorCode.BAD_GRAMMAR
+        assert "each must be one token of this model" in caught.value.hint
         assert "failed to parse grammar" in caught.value.hint
         assert len(bench.ring.read()) == 0
         bench.submit(SlotTask(0, Prompt(), GREEDY, 12), TEXTS[0])

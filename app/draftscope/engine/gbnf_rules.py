@@ -14,8 +14,8 @@ from dataclasses import dataclass
 TERMINAL = -1
 """A character, a class of them or a token, in the place of a rule's number."""
 
-MAX_WAYS = 100_000
-"""Ways through the beginnings of a rule: libllama looks at each, microseconds apiece."""
+MAX_WAYS = 10_000
+"""Ways into a rule, each a state of libllama's, which compares every new one with all others: 0.3 s for so many."""
 
 MAX_CHAIN = 1000
 """Rules that begin with one another: libllama calls itself for each."""
@@ -47,7 +47,7 @@ def find_fault(rules: list[Rule]) -> str:
     for number, rule in enumerate(rules):
         if number not in begins and number not in can_be_empty:
             return f"the rule {rule.name!r} leads only to itself and never to a character"
-    return _find_branching(rules, edges, component)
+    return _find_branching(rules, edges, component, can_be_empty)
 
 
 def _first(items: list[int], empty: set[int]) -> Iterator[int]:
@@ -118,12 +118,15 @@ def _components(edges: list[list[int]]) -> list[int]:
     return component
 
 
-def _find_branching(rules: list[Rule], edges: list[list[tuple[int, bool]]], component: list[int]) -> str:
+def _find_branching(
+    rules: list[Rule], edges: list[list[tuple[int, bool]]], component: list[int], can_be_empty: set[int]
+) -> str:
     """A rule with too many ways through its beginnings, or too long a chain of them."""
     ways, chain = [1] * len(rules), [1] * len(rules)
     for number in sorted(range(len(rules)), key=lambda n: component[n]):
         outside = [to for to, _ in edges[number] if component[to] != component[number]]
-        ways[number] = 1 + sum(ways[to] for to in outside)
+        n_terminals = sum(TERMINAL in _first(items, can_be_empty) for items in rules[number].alternatives)
+        ways[number] = 1 + n_terminals + sum(ways[to] for to in outside)
         chain[number] = 1 + max((chain[to] for to in outside), default=0)
         if ways[number] > MAX_WAYS:
             return f"the rule {rules[number].name!r} can begin in more than {MAX_WAYS} ways"
