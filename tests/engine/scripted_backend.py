@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from draftscope.engine.backend import ChatTemplate, CheckpointCounts, Progress
+from draftscope.engine.backend import ChatTemplate, CheckpointCounts, ModelIdentity, Progress
 from draftscope.engine.fake_report import report_of
 from draftscope.engine.protocol import (
     ContextSettings,
@@ -14,6 +14,7 @@ from draftscope.engine.protocol import (
     MemoryUse,
     ModelReport,
     ModelSettings,
+    SlotFacts,
     SlotResult,
     SlotTask,
 )
@@ -26,6 +27,7 @@ class ScriptedBackend:
         calls: names of the methods called, in order.
         on_call: called with each name.
         on_load: called inside a load with its progress; its answer says whether to go on.
+        held, state: what every slot holds, and what it is saved as.
     """
 
     def __init__(self) -> None:
@@ -36,6 +38,8 @@ class ScriptedBackend:
         self.template: ChatTemplate | None = None
         self.on_load: Callable[[Progress], None] = lambda progress: None
         self.loses_results = False
+        self.held: tuple[int, ...] = (1, 2, 3)
+        self.state = b"state"
         self._left: dict[int, int] = {}
         self._cancelled: set[int] = set()
         self._results: list[SlotResult] = []
@@ -109,3 +113,34 @@ class ScriptedBackend:
 
     def checkpoint_counts(self) -> CheckpointCounts:
         return CheckpointCounts()
+
+    def clear_slot(self, slot: int) -> None:
+        self._note(f"clear {slot}")
+
+    def rewind_slot(self, slot: int, n_tokens: int) -> None:
+        self._note(f"rewind {slot} {n_tokens}")
+
+    def fork_slot(self, slot: int, to: int) -> None:
+        self._note(f"fork {slot} {to}")
+
+    def shift_slot(self, slot: int, n_keep: int, n_discard: int) -> None:
+        self._note(f"shift {slot} {n_keep} {n_discard}")
+
+    def save_slot(self, slot: int) -> bytes:
+        self._note(f"save {slot}")
+        return self.state
+
+    def restore_slot(self, slot: int, state: bytes) -> None:
+        self._note(f"restore {slot} {len(state)}")
+
+    def slot_facts(self, slot: int) -> SlotFacts:
+        return SlotFacts(slot, n_tokens=len(self.held))
+
+    def slot_tokens(self, slot: int) -> tuple[int, ...]:
+        return self.held
+
+    def text_of(self, tokens: tuple[int, ...]) -> str:
+        return " ".join(map(str, tokens))
+
+    def identity(self) -> ModelIdentity:
+        return ModelIdentity("scripted", "scripted")

@@ -26,11 +26,14 @@ from draftscope.engine.protocol import (
     ModelSettings,
     Prompt,
     SamplingSettings,
+    SlotChanged,
+    SlotCommand,
+    SlotFacts,
     SlotTask,
     Submit,
 )
 
-CLOSING = (Loaded, Finished, Cancelled, Done, Failed)
+CLOSING = (Loaded, Finished, SlotChanged, Cancelled, Done, Failed)
 GREEDY = SamplingSettings(temperature=0.0)
 LIMIT_S = 60.0
 
@@ -97,6 +100,12 @@ class Talk:
         closing = self.ask(Submit(self.client.next_id(), tasks))
         assert isinstance(closing, Finished), closing
         return closing
+
+    def change(self, command: SlotCommand) -> SlotFacts:
+        """Carry out a command on a slot; fails if that fails."""
+        closing = self.ask(command)
+        assert isinstance(closing, SlotChanged), closing
+        return closing.slot
 
 
 def task(slot: int = 0, text: str = "In the beginning", max_tokens: int = 12, **rest: object) -> SlotTask:

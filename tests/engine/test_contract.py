@@ -15,6 +15,7 @@ from draftscope.engine.client import Client, make_client
 from draftscope.engine.errors import ErrorCode
 from draftscope.engine.events import KINDS, Kind, SlotState
 from draftscope.engine.protocol import (
+    ANY_SLOT,
     Cancel,
     Cancelled,
     ChatMessage,
@@ -184,7 +185,7 @@ def test_a_prompt_may_be_messages_or_tokens(loaded: Talk) -> None:
 
 BAD_TASKS = [
     (task(7), ErrorCode.BAD_SETTINGS),
-    (task(-1), ErrorCode.BAD_SETTINGS),
+    (task(-2), ErrorCode.BAD_SETTINGS),
     (task(0), ErrorCode.BAD_SETTINGS),  # a second task for the slot of the good one
     (task(1, max_tokens=0), ErrorCode.BAD_SETTINGS),
     (task(1, max_tokens=2**50), ErrorCode.BAD_SETTINGS),
@@ -205,6 +206,9 @@ BAD_TASKS = [
     (task(1, json_schema='{"type": "colour"}'), ErrorCode.BAD_GRAMMAR),
     (task(1, json_schema='{"$ref": "https://localhost:1/schema.json"}'), ErrorCode.BAD_GRAMMAR),
     (task(1, json_schema='{"type": "string", "minLength": 2000000000}'), ErrorCode.BAD_GRAMMAR),
+    (SlotTask(ANY_SLOT, Prompt(text="a", is_continuation=True)), ErrorCode.BAD_SETTINGS),
+    (SlotTask(1, Prompt(text="a", is_continuation=True), reuse=False), ErrorCode.BAD_SETTINGS),
+    (SlotTask(1, Prompt(messages=(ChatMessage("user", "a"),), is_continuation=True)), ErrorCode.BAD_PROMPT),
 ]
 
 
@@ -237,20 +241,49 @@ def test_a_submit_without_tasks_is_refused(loaded: Talk) -> None:
     assert code_of(loaded.ask(Submit(loaded.client.next_id(), ()))) is ErrorCode.BAD_SETTINGS
 
 
-def test_a_busy_slot_refuses_a_task_and_the_others_take_one(talk: Talk, model: str) -> None:
+def test_a_task_for_a_busy_slot_waits_and_holds_up_no_other(talk: Talk, model: str) -> None:
     talk.load(model, n_ctx=8192)
     running = talk.start(long_task(0))
-    assert code_of(talk.ask(Submit(talk.client.next_id(), (task(1), task(0))))) is ErrorCode.BUSY
+    waiting = Submit(talk.client.next_id(), (task(1), task(0)))
+    talk.client.send(waiting)
     assert isinstance(talk.ask(Submit(talk.client.next_id(), (task(1),))), Finished)
-    talk.ask(Cancel(talk.client.next_id(), slots=(0,)))
-    assert isinstance(talk.closing_of(running), Finished)
+    assert not talk.closings(waiting.id)
+    talk.ask(Cancel(talk.client.next_id(), commands=(running,)))
+    stopped, finished = talk.closing_of(running), talk.closing_of(waiting.id)
+    assert isinstance(stopped, Finished)
+    assert stopped.results[0].stop == "cancelled"
+    assert isinstance(finished, Finished)
+    assert [(result.slot, result.stop) for result in finished.results] == [(1, "max_tokens"), (0, "max_tokens")]
+
+
+def test_more_tasks_than_slots_take_the_slot_that_is_free_first(loaded: Talk) -> None:
+    finished = loaded.run(*(task(ANY_SLOT, max_tokens=n) for n in (30, 5, 5, 5)))
+    assert [len(result.tokens) for result in finished.results] == [30, 5, 5, 5]
+    assert [result.slot for result in finished.results] == [0, 1, 1, 1]
+
+
+def test_a_queued_task_is_cancelled_by_its_command_and_the_running_one_goes_on(talk: Talk, model: str) -> None:
+    talk.load(model, n_slots=1, n_ctx=8192)
+    running = talk.start(task(max_tokens=150, ignore_eos=True))
+    queued = [Submit(talk.client.next_id(), (task(slot),)) for slot in (0, ANY_SLOT)]
+    for command in queued:
+        talk.client.send(command)
+    assert isinstance(talk.ask(Cancel(talk.client.next_id(), commands=tuple(c.id for c in queued))), Done)
+    for command in queued:
+        closing = talk.closing_of(command.id)
+        assert isinstance(closing, Finished)
+        assert (closing.results[0].stop, closing.results[0].tokens) == ("cancelled", ())
+    finished = talk.closing_of(running)
+    assert isinstance(finished, Finished)
+    assert (finished.results[0].stop, len(finished.results[0].tokens)) == ("max_tokens", 150)
 
 
 def test_a_cancel_ends_the_named_slots_and_leaves_the_others(talk: Talk, model: str) -> None:
     talk.load(model, n_ctx=8192)
     running = talk.start(long_task(0), long_task(1, "def main():\n"))
     assert isinstance(talk.ask(Cancel(talk.client.next_id(), slots=(0,))), Done)
-    assert isinstance(talk.ask(Submit(talk.client.next_id(), (task(1),))), Failed)  # still busy
+    assert isinstance(talk.ask(Submit(talk.client.next_id(), (task(0),))), Finished)  # free again
+    assert not talk.closings(running)  # since slot 1 goes on
     assert isinstance(talk.ask(Cancel(talk.client.next_id())), Done)
     finished = talk.closing_of(running)
     assert isinstance(finished, Finished)

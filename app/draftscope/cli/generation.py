@@ -34,6 +34,7 @@ from draftscope.engine.protocol import (
     ModelSettings,
     Pieces,
     RunReport,
+    SlotChanged,
     SlotResult,
     SlotTask,
     Submit,
@@ -180,7 +181,7 @@ class Generation:
                 self._sink.on_pieces(pieces)
             case EngineDied():
                 raise _died(answer)
-            case Loaded() | Finished() | Cancelled() | Done() | Failed():
+            case Loaded() | Finished() | SlotChanged() | Cancelled() | Done() | Failed():
                 if answer.command in commands:
                     closings[answer.command] = answer
             case _:

@@ -17,6 +17,7 @@ from draftscope.engine.protocol import (
     MemoryUse,
     ModelReport,
     ModelSettings,
+    SlotFacts,
     SlotResult,
     SlotTask,
 )
@@ -43,6 +44,17 @@ class CheckpointCounts:
     n_fallbacks: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class ModelIdentity:
+    """What a saved slot belongs to: a state fits the model and the library that made it, and no other.
+
+    ``fingerprint``: hex digits that no other model file has; ``library``: name and version of what wrote the state.
+    """
+
+    fingerprint: str
+    library: str
+
+
 class Backend(Protocol):
     """One engine with at most one model. Every method may raise ``EngineError``; after that the backend still works."""
 
@@ -67,7 +79,11 @@ class Backend(Protocol):
         ...
 
     def submit(self, task: SlotTask, tokens: tuple[int, ...]) -> None:
-        """Queue a task with its prompt in tokens; its slot must be free (code BUSY otherwise)."""
+        """Begin a task with its prompt in tokens; its slot must be free (code BUSY otherwise).
+
+        The prompt is compared with what the slot holds, and what is common is not processed again where the memory
+        allows it. A continuation is appended to what the slot holds.
+        """
         ...
 
     def step(self) -> bool:
@@ -100,4 +116,46 @@ class Backend(Protocol):
 
     def checkpoint_counts(self) -> CheckpointCounts:
         """Counts since the contexts were made."""
+        ...
+
+    # ---- slots that have no task at work; codes BUSY, UNSUPPORTED and BAD_SETTINGS (numbers) otherwise
+
+    def clear_slot(self, slot: int) -> None:
+        """Empty a slot."""
+        ...
+
+    def rewind_slot(self, slot: int, n_tokens: int) -> None:
+        """Keep the first tokens of a slot only."""
+        ...
+
+    def fork_slot(self, slot: int, to: int) -> None:
+        """Let another slot hold what this one holds."""
+        ...
+
+    def shift_slot(self, slot: int, n_keep: int, n_discard: int) -> None:
+        """Drop tokens behind the first ``n_keep`` and move the rest up."""
+        ...
+
+    def save_slot(self, slot: int) -> bytes:
+        """Everything that the slot holds."""
+        ...
+
+    def restore_slot(self, slot: int, state: bytes) -> None:
+        """Let the slot hold what ``save_slot`` gave. Refused (BAD_STATE), nothing has changed."""
+        ...
+
+    def slot_facts(self, slot: int) -> SlotFacts:
+        """What the slot holds, at any time; without tokens and text."""
+        ...
+
+    def slot_tokens(self, slot: int) -> tuple[int, ...]:
+        """The tokens that the slot holds."""
+        ...
+
+    def text_of(self, tokens: tuple[int, ...]) -> str:
+        """The text that tokens spell, control tokens by name."""
+        ...
+
+    def identity(self) -> ModelIdentity:
+        """Whose states the loaded model's slots have."""
         ...

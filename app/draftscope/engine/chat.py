@@ -50,12 +50,14 @@ class ChatRenderer:
         template: ChatTemplate | None,
         conversations: Mapping[int, tuple[ChatMessage, ...]],
         schemas: Mapping[int, str] | None = None,
+        names: Mapping[int, str] | None = None,
     ) -> Rendering:
         """Start rendering the conversations, and making grammars of the schemas; one ``Rendering`` at a time.
 
         Args:
             template: needed for conversations only.
-            conversations, schemas: by slot.
+            conversations, schemas: by a number of the caller's.
+            names: whose they are, in words, by the same number; ``slot N`` where there is none.
 
         Raises:
             EngineError: the template process could not be started.
@@ -65,7 +67,9 @@ class ChatRenderer:
         if self._process is None or not self._process.is_alive:
             self._drop_process()
             self._process = _TemplateProcess()
-        self._last = Rendering(self._process, template, conversations, schemas or {}, self._limit_s, self._on_ready)
+        self._last = Rendering(
+            self._process, template, conversations, schemas or {}, names or {}, self._limit_s, self._on_ready
+        )
         return self._last
 
     def close(self) -> None:
@@ -89,6 +93,7 @@ class Rendering:
         template: ChatTemplate | None,
         conversations: Mapping[int, tuple[ChatMessage, ...]],
         schemas: Mapping[int, str],
+        names: Mapping[int, str],
         limit_s: float,
         on_ready: Callable[[], None],
     ) -> None:
@@ -96,11 +101,12 @@ class Rendering:
         self._template = template
         self._conversations = conversations
         self._schemas = schemas
+        self._names = names
         self._limit_s = limit_s
         self._on_ready = on_ready
         self._texts: dict[int, str] = {}
         self.grammars: dict[int, str] = {}
-        """What the schemas became, by slot; complete once ``result`` has returned."""
+        """What the schemas became, by their numbers; complete once ``result`` has returned."""
         self._error: EngineError | None = None
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._work, name="draftscope-chat", daemon=True)
@@ -112,7 +118,7 @@ class Rendering:
         return self._is_over.is_set()
 
     def result(self) -> dict[int, str]:
-        """The texts by slot; call it once ``is_over``.
+        """The texts by the numbers of their conversations; call it once ``is_over``.
 
         Raises:
             EngineError: BAD_PROMPT when the template failed, refused or took too long; BAD_GRAMMAR when the converter
@@ -133,12 +139,13 @@ class Rendering:
 
     def _work(self) -> None:
         try:
-            for slot, messages in self._conversations.items():
+            for key, messages in self._conversations.items():
                 request = as_plain(self._template) | {"messages": as_plain(messages), "limit_s": self._limit_s}
-                self._texts[slot] = _rendered(self._process.ask(request, self._limit_s), self._limit_s)
-            for slot, schema in self._schemas.items():
+                self._texts[key] = _rendered(self._process.ask(request, self._limit_s), self._limit_s)
+            for key, schema in self._schemas.items():
                 request = {"schema": schema, "limit_s": self._limit_s}
-                self.grammars[slot] = _converted(self._process.ask(request, self._limit_s), slot, self._limit_s)
+                name = self._names.get(key, f"slot {key}")
+                self.grammars[key] = _converted(self._process.ask(request, self._limit_s), name, self._limit_s)
         except EngineError as error:
             self._error = error
         except Exception as error:
@@ -157,11 +164,11 @@ def _rendered(reply: dict[str, Any] | None, limit_s: float) -> str:
     return str(reply["text"])
 
 
-def _converted(reply: dict[str, Any] | None, slot: int, limit_s: float) -> str:
+def _converted(reply: dict[str, Any] | None, name: str, limit_s: float) -> str:
     if reply is None:
-        raise bad_schema(slot, f"making a grammar of it took more than {limit_s:g} s, or all memory it may have")
+        raise bad_schema(name, f"making a grammar of it took more than {limit_s:g} s, or all memory it may have")
     if "error" in reply:
-        raise bad_schema(slot, str(reply["error"]))
+        raise bad_schema(name, str(reply["error"]))
     return str(reply["text"])
 
 

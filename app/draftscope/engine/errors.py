@@ -21,6 +21,8 @@ class ErrorCode(StrEnum):
     BAD_GRAMMAR = "bad_grammar"
     NOT_LOADED = "not_loaded"
     BUSY = "busy"
+    BAD_STATE = "bad_state"
+    UNSUPPORTED = "unsupported"
     CANCELLED = "cancelled"
     ENGINE_DIED = "engine_died"
     ENGINE_MISSING = "engine_missing"

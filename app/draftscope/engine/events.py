@@ -109,7 +109,7 @@ class FallbackReason(IntEnum):
 
 
 class Operation(IntEnum):
-    """What was done to a slot's memory beside rounds."""
+    """What was done to a slot as a whole, outside of rounds or between them."""
 
     SUBMIT = 1
     CANCEL = 2
@@ -129,7 +129,14 @@ class Operation(IntEnum):
 
 
 class Reuse(IntEnum):
-    """What became of the memory that a slot had when a prompt came."""
+    """What a prompt found in its slot, and why nothing of it was reused where nothing was.
+
+    NONE: the slot was empty. KEPT: the prompt goes on from what is there. TAIL_DROPPED: what differs was dropped.
+    RESTORED: a prompt checkpoint was. CACHED: the prompt cache had it. NOTHING_COMMON: the first token differs.
+    NO_CHECKPOINT: the memory cannot drop a tail, and no prompt checkpoint lies within the common part. TURNED_OFF: the
+    task said so. REFUSED: a state was refused, and the prompt processed from its beginning. SHIFTED: after a context
+    shift.
+    """
 
     NONE = 0
     KEPT = 1
@@ -224,7 +231,13 @@ KINDS = {
     Kind.FALLBACK: KindColumns("FallbackReason", "position", "", "Mechanism asked for", "Mechanism used", "", ""),
     Kind.SLOT: KindColumns("SlotState", "tokens in the slot", "", "StopReason", "tokens generated", "", ""),
     Kind.OPERATION: KindColumns(
-        "Operation", "tokens in the slot after it", "", "tokens kept, reused or forgotten", "Reuse", "", "bytes moved"
+        code="Operation",
+        position="tokens in the slot after it",
+        token="",
+        n="tokens kept, reused or forgotten",
+        m="Reuse (SUBMIT and the operations on states)",
+        value="",
+        size_bytes="bytes moved",
     ),
 }
 """Meaning of ``code``, ``position``, ``token``, ``n``, ``m``, ``value`` and ``size_bytes`` by kind."""

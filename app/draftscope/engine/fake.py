@@ -7,8 +7,9 @@ Model paths choose what it plays: ``fake:hybrid`` (no native rollback, so states
 ``fake:plain`` (MTP on a KV cache alone, which drops its newest tokens by itself), ``fake:dense`` (no MTP layers),
 ``fake:slow-load`` (some seconds), ``fake:fail-load``, ``fake:raise-in-load``, ``fake:die-in-load``; any other path is a
 model with native rollback. Prompts that are just ``fake:die``, ``fake:fail``, ``fake:raise`` or ``fake:hang`` end the
-process, fail the task, break the engine's step, or stay silent until they are cancelled. Grammars are refused as by the
-native engine where the host refuses them, and have no effect on the texts.
+process, fail the task, break the engine's step, or stay silent until they are cancelled. A slot that was given
+``fake:fail-save`` cannot be saved, and what one that was given ``fake:refuse-state`` saved is refused. Grammars are
+refused as by the native engine where the host refuses them, and have no effect on the texts.
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ import time
 from collections.abc import Callable
 
 from draftscope.engine import fake_text
-from draftscope.engine.backend import ChatTemplate, CheckpointCounts, Progress
+from draftscope.engine.backend import ChatTemplate, CheckpointCounts, ModelIdentity, Progress
 from draftscope.engine.errors import EngineError, ErrorCode
-from draftscope.engine.events import FallbackReason, Mechanism, Phase, SlotState, StopReason
+from draftscope.engine.events import FallbackReason, Mechanism, Operation, Phase, SlotState, StopReason
+from draftscope.engine.fake_costs import STATE_BYTES
+from draftscope.engine.fake_held import FakeHeld
 from draftscope.engine.fake_record import FakeRecorder
 from draftscope.engine.fake_report import report_of
 from draftscope.engine.fake_round import FakeRound
@@ -35,9 +38,11 @@ from draftscope.engine.protocol import (
     MemoryUse,
     ModelReport,
     ModelSettings,
+    SlotFacts,
     SlotResult,
     SlotTask,
 )
+from draftscope.engine.task_checks import check_goes_on
 
 ROUNDS_PER_SECOND = 60.0
 _LOAD_S = 0.6
@@ -118,7 +123,7 @@ class FakeBackend:
         if self._model is None:
             raise EngineError(ErrorCode.NOT_LOADED, "No model is loaded.", "Open a GGUF file first.")
         report = report_of(self._model, context, self._load_ms)
-        self._slots = [FakeSlot(slot, self._recorder) for slot in range(report.n_slots)]
+        self._slots = [self._new_slot(slot, report, context) for slot in range(report.n_slots)]
         self._memory = report.memory
         self._cancelled.clear()
         mechanism = Mechanism[report.way_back.granted.upper()]
@@ -152,9 +157,9 @@ class FakeBackend:
         """See ``Backend.submit``."""
         if not 0 <= task.slot < len(self._slots):
             raise EngineError(ErrorCode.BAD_SETTINGS, f"There is no slot {task.slot}.")
-        slot = self._slots[task.slot]
-        if slot.is_active:
-            raise EngineError(ErrorCode.BUSY, f"Slot {task.slot} is still generating.", "Wait for it or cancel it.")
+        slot = self._idle(task.slot)
+        if task.prompt.is_continuation:
+            check_goes_on(slot.id, len(slot.tokens), len(tokens), self._context.n_ctx)
         self._recorder.catch_up_with_clock()
         self._cancelled.discard(task.slot)
         slot.start(task, tokens, self._context.n_draft_max)
@@ -195,7 +200,8 @@ class FakeBackend:
 
     def memory_use(self) -> tuple[MemoryUse, ...]:
         """See ``Backend.memory_use``."""
-        return self._memory
+        held_bytes = sum(slot.held.checkpoint_bytes for slot in self._slots)
+        return (*self._memory, MemoryUse("prompt_checkpoints", held_bytes, 0)) if held_bytes else self._memory
 
     def decode_cost(self) -> DecodeCost:
         """See ``Backend.decode_cost``."""
@@ -205,7 +211,76 @@ class FakeBackend:
         """See ``Backend.checkpoint_counts``."""
         return CheckpointCounts(**{name: self._round.counts[name] for name in CheckpointCounts.__dataclass_fields__})
 
+    def clear_slot(self, slot: int) -> None:
+        """See ``Backend.clear_slot``."""
+        self._idle(slot).held.clear()
+        self._slots[slot].record(Operation.CLEAR)
+
+    def rewind_slot(self, slot: int, n_tokens: int) -> None:
+        """See ``Backend.rewind_slot``."""
+        n_kept = self._idle(slot).held.rewind(n_tokens)
+        self._slots[slot].record(Operation.REWIND, n_kept)
+
+    def fork_slot(self, slot: int, to: int) -> None:
+        """See ``Backend.fork_slot``."""
+        self._idle(to).held.take(self._idle(slot).held)
+        self._slots[to].record(Operation.FORK, self._slots[to].n_decoded, size_bytes=STATE_BYTES)
+
+    def shift_slot(self, slot: int, n_keep: int, n_discard: int) -> None:
+        """See ``Backend.shift_slot``."""
+        self._idle(slot).held.shift(n_keep, n_discard)
+        self._slots[slot].record(Operation.SHIFT, len(self._slots[slot].tokens))
+
+    def save_slot(self, slot: int) -> bytes:
+        """See ``Backend.save_slot``."""
+        if "fake:fail-save" in self.text_of(self.slot_tokens(slot)):
+            what = f"There is no memory for a copy of what slot {slot} holds."
+            raise EngineError(ErrorCode.OUT_OF_MEMORY, what, "Use fewer slots.")
+        state = self._idle(slot).held.dump()
+        self._slots[slot].record(Operation.SLOT_SAVE, self._slots[slot].n_decoded, size_bytes=len(state))
+        return state
+
+    def restore_slot(self, slot: int, state: bytes) -> None:
+        """See ``Backend.restore_slot``."""
+        try:
+            self._idle(slot).held.load(state)
+        except EngineError:
+            self._slots[slot].record(Operation.STATE_REFUSED, size_bytes=len(state))
+            raise
+        self._slots[slot].record(Operation.SLOT_RESTORE, self._slots[slot].n_decoded, size_bytes=len(state))
+
+    def slot_facts(self, slot: int) -> SlotFacts:
+        """See ``Backend.slot_facts``."""
+        held = self._slots[slot].held
+        n_draft = held.n_decoded if self._context.n_draft_max else 0
+        n_checkpoints = len(held.checkpoints)
+        return SlotFacts(slot, len(held.tokens), held.n_decoded, n_draft, 0, n_checkpoints, held.checkpoint_bytes)
+
+    def slot_tokens(self, slot: int) -> tuple[int, ...]:
+        """See ``Backend.slot_tokens``."""
+        return tuple(self._slots[slot].tokens)
+
+    def text_of(self, tokens: tuple[int, ...]) -> str:
+        """See ``Backend.text_of``."""
+        return b"".join(map(fake_text.piece, tokens)).decode("utf-8", "replace")
+
+    def identity(self) -> ModelIdentity:
+        """See ``Backend.identity``: a scripted model is what its path says."""
+        assert self._model is not None  # asked for a loaded model only
+        return ModelIdentity(f"scripted {self._model.path}", "scripted")
+
     # ---- the script
+
+    def _new_slot(self, slot: int, report: ModelReport, context: ContextSettings) -> FakeSlot:
+        n_checkpoints = context.prompt_checkpoints_mib * (1 << 20) // STATE_BYTES // report.n_slots
+        spacing = max(1, context.prompt_checkpoint_spacing)
+        held = FakeHeld(not report.is_recurrent, STATE_BYTES, spacing, n_checkpoints)
+        return FakeSlot(slot, self._recorder, held)
+
+    def _idle(self, slot: int) -> FakeSlot:
+        if self._slots[slot].is_active:
+            raise EngineError(ErrorCode.BUSY, f"Slot {slot} is still generating.", "Wait for it or cancel it.")
+        return self._slots[slot]
 
     def _new_round(self, context: ContextSettings, mechanism: Mechanism) -> None:
         self._context = context

@@ -22,6 +22,9 @@ from draftscope.engine.events import (
 from draftscope.engine.fake_text import piece
 from draftscope.engine.ring import RingWriter
 
+_BYTES_PER_NS = 8
+"""How fast operations move states: 8 GB a second."""
+
 
 class FakeRecorder:
     """Writes records by kind; see ``events.KINDS`` for what the columns mean.
@@ -138,9 +141,14 @@ class FakeRecorder:
         """The slot has entered a state."""
         self._write(Kind.SLOT, state, slot, self.now_ns, 0, n_tokens, n=reason, m=n_generated)
 
-    def slot_operation(self, slot: int, operation: Operation, n_tokens: int, n: int, reuse: Reuse) -> None:
-        """Something was done to what the slot holds, at this moment."""
-        self._write(Kind.OPERATION, operation, slot, self.now_ns, 0, n_tokens, n=n, m=reuse)
+    def operation_done(
+        self, slot: int, operation: Operation, n_tokens: int, n: int, reuse: Reuse, size_bytes: int
+    ) -> None:
+        """An operation on a slot; where bytes are moved, it took a while until now, by script."""
+        duration = size_bytes // _BYTES_PER_NS
+        start_ns = self.now_ns
+        self.now_ns += duration
+        self._write(Kind.OPERATION, operation, slot, start_ns, duration, n_tokens, n=n, m=reuse, size_bytes=size_bytes)
 
     def _write(
         self,

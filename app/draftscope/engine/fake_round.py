@@ -62,13 +62,14 @@ class FakeRound:
     def prefill(self, slots: list[FakeSlot]) -> None:
         """Decode the next chunk of every prompt; those that are read to their end sample their first token."""
         share = max(1, self._context.n_batch // len(slots))
-        chunks = [(slot, min(share, slot.n_prompt - slot.n_decoded)) for slot in slots]
+        chunks = [(slot, min(share, slot.held.stop_before(slot.n_prompt) - slot.n_decoded)) for slot in slots]
         n_tokens = sum(n for _, n in chunks)
         start_ns = self._spend(Phase.PROMPT, 0.3 + 0.004 * n_tokens)
         self._decoded(Phase.PROMPT, start_ns, 0, n_tokens, 1)
         for slot, n in chunks:
             self._recorder.span(Phase.PROMPT, slot.id, start_ns, slot.n_decoded, n, 0)
             slot.n_decoded += n
+            slot.save_prompt()
             if self._is_cancelled(slot.id):
                 slot.end(StopReason.CANCELLED)
             elif slot.n_decoded == slot.n_prompt:

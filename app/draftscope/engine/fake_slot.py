@@ -6,8 +6,9 @@ import random
 from dataclasses import dataclass, field
 
 from draftscope.engine.events import Mechanism, Operation, Reuse, SlotState, StopReason
+from draftscope.engine.fake_held import FakeHeld
 from draftscope.engine.fake_record import FakeRecorder
-from draftscope.engine.fake_text import EOS, N_VOCAB, Continuation, continuation, piece
+from draftscope.engine.fake_text import EOS, N_VOCAB, piece
 from draftscope.engine.protocol import SlotResult, SlotTask
 
 SLOT_SKILL = (1.0, 0.84, 1.06, 0.94, 0.8, 1.04, 0.7, 0.97)
@@ -16,14 +17,15 @@ SLOT_SKILL = (1.0, 0.84, 1.06, 0.94, 0.8, 1.04, 0.7, 0.97)
 
 @dataclass(eq=False)
 class FakeSlot:
-    """Slot ``id``; ``n_decoded`` tokens of ``tokens`` are in the target's memory, the rest is pending."""
+    """Slot ``id``; what it holds, ``held``, outlives its task."""
 
     id: int
     recorder: FakeRecorder
+    held: FakeHeld
     state: SlotState = SlotState.IDLE
-    tokens: list[int] = field(default_factory=list)
     n_prompt: int = 0
-    n_decoded: int = 0
+    n_reused: int = 0
+    reuse: Reuse = Reuse.NONE
     epoch: int = 0
     saved_at: int = -1
     saved_by: Mechanism = Mechanism.NONE
@@ -34,19 +36,47 @@ class FakeSlot:
     _end: tuple[StopReason, str, int] | None = None
 
     def start(self, task: SlotTask, tokens: tuple[int, ...], n_draft_max: int) -> None:
-        """Begin a task."""
+        """Begin a task, from what the slot holds as far as that is the same."""
         seed = task.sampling.seed if task.sampling.temperature > 0 else 0
+        prompt = (*self.held.tokens, *tokens) if task.prompt.is_continuation else tokens
         self.task = task
-        self.text: Continuation = continuation(tokens, seed)
-        self.tokens = list(tokens)
-        self.n_prompt, self.n_decoded, self.n_rounds, self.saved_at = len(tokens), 0, 0, -1
+        self.n_reused, self.reuse = self.held.begin(prompt, seed, may_reuse=task.reuse)
+        self.n_prompt, self.n_rounds, self.saved_at = len(prompt), 0, -1
         self.accepted_at, self.drafted_at = [0] * n_draft_max, [0] * n_draft_max
         self._end, self.has_left_device = None, False
         self.submitted_ns = self.first_token_ns = self.last_token_ns = self.recorder.now_ns
-        self._random = random.Random(f"{self.id}/{seed}/{tokens}")
+        self._random = random.Random(f"{self.id}/{seed}/{prompt}")
         self._said = b""
-        self.recorder.slot_operation(self.id, Operation.SUBMIT, len(tokens), 0, Reuse.NONE)
+        self.record(Operation.SUBMIT, self.n_reused, self.reuse)
+        if self.reuse is Reuse.RESTORED:
+            self.record(Operation.PROMPT_RESTORE, self.n_reused, self.reuse, self.held.state_bytes)
         self.enter(SlotState.PROMPT)
+
+    def record(self, operation: Operation, n: int = 0, reuse: Reuse = Reuse.NONE, size_bytes: int = 0) -> None:
+        """Put an operation on record."""
+        self.recorder.operation_done(self.id, operation, len(self.tokens), n, reuse, size_bytes)
+
+    @property
+    def tokens(self) -> list[int]:
+        """Prompt and text, as far as it was said."""
+        return self.held.tokens
+
+    @property
+    def n_decoded(self) -> int:
+        """Tokens of ``tokens`` that are in the target's memory; the rest is pending."""
+        return self.held.n_decoded
+
+    @n_decoded.setter
+    def n_decoded(self, n: int) -> None:
+        self.held.n_decoded = n
+
+    def save_prompt(self) -> None:
+        """Keep a prompt checkpoint of where the prompt has been read to, where the memory needs one."""
+        saved, n_evicted = self.held.save_prompt(is_last=self.n_decoded == self.n_prompt)
+        for _ in range(n_evicted):
+            self.record(Operation.PROMPT_EVICT, size_bytes=self.held.state_bytes)
+        if saved:
+            self.record(Operation.PROMPT_SAVE, self.n_decoded, size_bytes=self.held.state_bytes)
 
     @property
     def is_active(self) -> bool:
@@ -72,14 +102,15 @@ class FakeSlot:
 
     def due(self, ahead: int = 0) -> int:
         """The token that the target chooses next, or ``ahead`` tokens later."""
-        index = self.n_generated + ahead
+        said, index = self.held.text.tokens, self.held.n_said + ahead
         if self.task.ignore_eos:  # over and over, without the end
-            return self.text.tokens[index % (len(self.text.tokens) - 1)]
-        return self.text.tokens[min(index, len(self.text.tokens) - 1)]
+            return said[index % (len(said) - 1)]
+        return said[min(index, len(said) - 1)]
 
     def guess(self, position: int) -> tuple[int, float]:
         """A drafted token for draft position ``position`` from 1, and its probability under the draft."""
-        chance = min(0.97, self.text.predictability * SLOT_SKILL[self.id % len(SLOT_SKILL)]) * 0.96 ** (position - 1)
+        skill = self.held.text.predictability * SLOT_SKILL[self.id % len(SLOT_SKILL)]
+        chance = min(0.97, skill) * 0.96 ** (position - 1)
         token = self.due(position - 1)
         if self._random.random() < chance:
             return token, self._random.uniform(0.45, 0.999)
@@ -126,8 +157,9 @@ class FakeSlot:
         self._end = (reason, error, self.recorder.now_ns)
         self.saved_at = -1
         self.enter(SlotState.DONE, reason)
-        operation = Operation.CANCEL if reason is StopReason.CANCELLED else Operation.RELEASE
-        self.recorder.slot_operation(self.id, operation, len(self.tokens), 0, Reuse.NONE)
+        self.record(Operation.CANCEL if reason is StopReason.CANCELLED else Operation.RELEASE)
+        if self.n_generated == 0:  # of a prompt that was not read to its end, the slot holds what was
+            del self.tokens[self.n_decoded :]
 
     def take_result(self) -> SlotResult | None:
         """The result of a task that ended, once."""
@@ -151,4 +183,6 @@ class FakeSlot:
             generate_ms=(self.last_token_ns - self.first_token_ns) / 1e6 if has_said else 0.0,
             stop=reason.name.lower(),
             error=error,
+            n_reused=self.n_reused,
+            reuse=self.reuse.name.lower(),
         )

@@ -6,8 +6,7 @@ the backend do one bounded piece of work at a time, so several Submits may be in
 
 Every command gets exactly one closing message, whatever happens: ``Intake`` counts them, and an exception that nobody
 foresaw becomes ``Failed`` (code INTERNAL) with its traceback in the log. A cancel that comes while a Submit is on its
-way into the backend is not lost: the reader first marks the order and then tells the backend; the engine thread first
-gives the tasks to the backend and then looks at the marks.
+way into the backend is not lost, and touches no task but those it is about: see ``intake.Order``.
 """
 
 from __future__ import annotations
@@ -33,17 +32,15 @@ from draftscope.engine.protocol import (
     LoadProgress,
     ModelReport,
     Shutdown,
+    SlotCommand,
     Submit,
     Unload,
 )
-from draftscope.engine.submission import (
-    check_numbers,
-    check_tasks,
-    conversations_of,
-    never_started,
-    resolve,
-)
-from draftscope.engine.tasks import RunningTasks, internal
+from draftscope.engine.slot_commands import carry_out
+from draftscope.engine.submission import check_continuations, conversations_of, never_started, resolve
+from draftscope.engine.task_checks import check_numbers, check_tasks, loaded_model
+from draftscope.engine.task_words import whose
+from draftscope.engine.tasks import TaskQueue, internal
 
 _log = logging.getLogger(__name__)
 
@@ -69,9 +66,9 @@ class Host:
         self._beat = beat
         self._backend: Backend | None = None
         self._model: ModelReport | None = None
-        self._intake = Intake(answer, self._cancel_tasks)
+        self._intake = Intake(answer, self._stop_slots)
         self._chat = ChatRenderer(on_ready=self._intake.wake)
-        self._tasks = RunningTasks(self._intake.close, answer)
+        self._tasks = TaskQueue(self._intake.close, answer, lambda: self._intake.n_cancels)
         self._rendering: tuple[Order, ChatTemplate | None, Rendering] | None = None
         self._is_over = False
 
@@ -132,6 +129,8 @@ class Host:
                 self._intake.close(Done(command.id))
             case Shutdown():
                 self._shut_down(command)
+            case _ if isinstance(command, SlotCommand):
+                self._carry_out_on_slot(command)
             case _:
                 assert_never(command)
 
@@ -186,8 +185,9 @@ class Host:
         self._intake.close(Loaded(command.id, self._model))
 
     def _prepare(self, order: Order, command: Submit) -> None:
-        """Check everything; start at once, or once its conversations are rendered and its schemas are grammars."""
-        check_tasks(command.tasks, self._model, self._tasks.busy_slots)
+        """Check everything; queue it at once, or once its conversations are rendered and its schemas are grammars."""
+        check_tasks(command.tasks, loaded_model(self._model))
+        self._tasks.check_room(len(command.tasks))
         conversations, schemas = conversations_of(command.tasks), schemas_of(command.tasks)
         if not conversations and not schemas:
             self._start(order, None, None)
@@ -197,7 +197,8 @@ class Host:
         if conversations and template is None:
             what = "The model's file has no chat template, so messages cannot be made into a prompt."
             raise EngineError(ErrorCode.BAD_PROMPT, what, "Give the prompt as plain text.")
-        self._rendering = (order, template, self._chat.render(template, conversations, schemas))
+        names = {index: whose(task.slot) for index, task in enumerate(command.tasks)}
+        self._rendering = (order, template, self._chat.render(template, conversations, schemas, names))
 
     def _start(self, order: Order, template: ChatTemplate | None, rendering: Rendering | None) -> None:
         assert isinstance(order.command, Submit)
@@ -212,9 +213,13 @@ class Host:
         bos = template.bos if template is not None else ""
         tasks = with_grammars(order.command.tasks, rendering.grammars if rendering is not None else {})
         resolved = resolve(tasks, rendered, bos, self._backend, self._model)
-        self._tasks.start(order, resolved, self._backend)
-        if order.cancelled_slots:
-            self._cancel_tasks(tuple(order.cancelled_slots))
+        check_continuations(resolved, self._tasks.busy_slots, self._backend, self._model)
+        self._tasks.start(order, resolved, self._backend, self._model.n_slots)
+
+    def _carry_out_on_slot(self, command: SlotCommand) -> None:
+        model = loaded_model(self._model)
+        assert self._backend is not None  # a model is loaded
+        self._intake.close(carry_out(command, self._backend, model, self._tasks.busy_slots, self._beat))
 
     def _shut_down(self, command: Shutdown) -> None:
         self._is_over = True
@@ -236,19 +241,22 @@ class Host:
                 raise EngineError(ErrorCode.INTERNAL, f"The engine could not be made: {error}.") from error
         return self._backend
 
-    def _cancel_tasks(self, slots: tuple[int, ...]) -> None:
+    def _stop_slots(self, slots: tuple[int, ...]) -> None:
         if self._backend is not None:
             self._backend.cancel(slots)
 
     def _step(self) -> None:
-        assert self._backend is not None  # it has tasks
-        if not self._tasks.step(self._backend):
+        assert self._backend is not None  # it has tasks,
+        assert self._model is not None  # and so a model
+        if not self._tasks.step(self._backend, self._model.n_slots):
             self._unload()
 
     def _end_tasks(self) -> None:
-        """Cancel every task, and close its Submit."""
+        """Cancel every task, begun or not, and close its Submit."""
+        if self._backend is not None:
+            self._tasks.drop_waiting(self._backend)
         while self._tasks:
-            self._cancel_tasks(())
+            self._stop_slots(())
             self._step()
 
     def _unload(self) -> None:

@@ -7,7 +7,6 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from draftscope.engine.codec import ProtocolError, decode
 from draftscope.engine.errors import ErrorCode, ErrorReport
@@ -21,35 +20,74 @@ from draftscope.engine.protocol import (
     Failed,
     Load,
     Shutdown,
+    SlotCommand,
     Submit,
     Unload,
 )
 
 _log = logging.getLogger(__name__)
 
+OrderedCommand = Load | Configure | Submit | SlotCommand | Unload | Shutdown
+"""Commands that are carried out one after the other."""
 
-@dataclass(eq=False)
+StopSlots = Callable[[tuple[int, ...]], None]
+"""Stops what the backend has in these slots; any thread, returns at once."""
+
+
 class Order:
     """A command that is waiting or being carried out, and what of it was cancelled meanwhile.
 
-    ``is_cancelled`` is about a load; ``cancelled_slots`` are slots of a Submit. The reader thread sets them.
+    The reader thread cancels; the engine thread says which task of a Submit the backend has, and in which slot. Both
+    hold the order's lock, so the backend is never told to stop a slot that another task was given in between.
     """
 
-    command: Load | Configure | Submit | Unload | Shutdown
-    is_cancelled: bool = False
-    cancelled_slots: set[int] = field(default_factory=set)
+    def __init__(self, command: OrderedCommand) -> None:
+        self.command = command
+        self._lock = threading.Lock()
+        self._is_cancelled = False
+        self._cancelled: set[int] = set()
+        self._slots: dict[int, int] = {}
 
-    def cancel(self, slots: tuple[int, ...]) -> None:
-        """Take back what a ``Cancel`` of these slots (empty: all) is about."""
-        self.is_cancelled = True
-        if isinstance(self.command, Submit):
-            mine = {task.slot for task in self.command.tasks}
-            self.cancelled_slots |= mine & set(slots) if slots else mine
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether a cancel of everything came; it is about a load."""
+        return self._is_cancelled
+
+    @property
+    def cancelled(self) -> frozenset[int]:
+        """Indices of the tasks of a Submit that were cancelled."""
+        with self._lock:
+            return frozenset(self._cancelled)
 
     @property
     def is_nothing_left(self) -> bool:
         """Whether every task of the Submit was cancelled."""
-        return isinstance(self.command, Submit) and all(t.slot in self.cancelled_slots for t in self.command.tasks)
+        return isinstance(self.command, Submit) and len(self.cancelled) == len(self.command.tasks)
+
+    def begin(self, index: int, slot: int) -> bool:
+        """The backend has the task of this index now. True: it was cancelled before, and the backend does not know."""
+        with self._lock:
+            self._slots[index] = slot
+            return index in self._cancelled
+
+    def end(self, index: int) -> None:
+        """The backend is done with the task; from now on its slot may be another task's."""
+        with self._lock:
+            self._slots.pop(index, None)
+
+    def cancel(self, cancel: Cancel, stop: StopSlots) -> None:
+        """Take back what a ``Cancel`` is about; ``stop`` is called for tasks that the backend has."""
+        if cancel.commands and self.command.id not in cancel.commands:
+            return
+        with self._lock:
+            self._is_cancelled |= not cancel.commands
+            if not isinstance(self.command, Submit):
+                return
+            for index, task in enumerate(self.command.tasks):
+                if not cancel.slots or self._slots.get(index, task.slot) in cancel.slots:
+                    self._cancelled.add(index)
+            if slots := tuple(slot for index, slot in self._slots.items() if index in self._cancelled):
+                stop(slots)
 
 
 class Intake:
@@ -57,17 +95,18 @@ class Intake:
 
     Args:
         answer: sends an answer; called from both threads.
-        cancel_tasks: stops tasks that the backend has (empty: all); any thread, returns at once.
+        stop: stops tasks that the backend has.
     """
 
-    def __init__(self, answer: Callable[[Answer], None], cancel_tasks: Callable[[tuple[int, ...]], None]) -> None:
+    def __init__(self, answer: Callable[[Answer], None], stop: StopSlots) -> None:
         self._answer = answer
-        self._cancel_tasks = cancel_tasks
+        self._stop_slots = stop
         self._changed = threading.Condition()
         self._is_woken = False
         self._waiting: deque[Order] = deque()
         self._open: dict[CommandId, Order] = {}
         self._is_ending = False
+        self._n_cancels = 0
 
     # ---- reader thread
 
@@ -81,12 +120,12 @@ class Intake:
         match message:
             case Cancel():
                 self._cancel(message)
-            case Load() | Configure() | Submit() | Unload() | Shutdown():
+            case _ if isinstance(message, OrderedCommand):
                 self._enqueue(message)
             case _:
                 self._refuse(_id_in(data), f"{type(message).__name__} is an answer, not a command.")
 
-    def _enqueue(self, command: Load | Configure | Submit | Unload | Shutdown) -> None:
+    def _enqueue(self, command: OrderedCommand) -> None:
         with self._changed:
             is_taken, is_ending = command.id in self._open, self._is_ending
             if not is_taken and not is_ending:
@@ -102,7 +141,7 @@ class Intake:
             report = ErrorReport(ErrorCode.CANCELLED, "The engine is being shut down.", "Start it again.")
             self._answer(Failed(command.id, report))
         elif isinstance(command, Shutdown):
-            self._stop(())
+            self._stop(Cancel(command.id))
 
     def _cancel(self, command: Cancel) -> None:
         with self._changed:
@@ -110,20 +149,20 @@ class Intake:
         if is_taken:
             self._refuse(command.id, f"A command with the id {command.id} is still open.")
             return
-        self._stop(command.slots)
+        self._stop(command)
         self._answer(Done(command.id))
 
-    def _stop(self, slots: tuple[int, ...]) -> None:
-        """Mark first, tell the backend second: see ``Host`` for how a Submit in between is caught."""
+    def _stop(self, cancel: Cancel) -> None:
+        """Mark what is cancelled and tell the backend; ``Order.begin`` catches a task on its way there."""
         with self._changed:
             orders = list(self._open.values())
-            for order in orders:
-                order.cancel(slots)
-        if any(isinstance(order.command, Submit) for order in orders):
+        for order in orders:
             try:
-                self._cancel_tasks(slots)
+                order.cancel(cancel, self._stop_slots)
             except Exception:
                 _log.exception("The engine could not cancel.")
+        with self._changed:
+            self._n_cancels += 1
         self.wake()
 
     def _refuse(self, command: CommandId | None, why: str) -> None:
@@ -140,6 +179,12 @@ class Intake:
             self._changed.notify()
 
     # ---- engine thread
+
+    @property
+    def n_cancels(self) -> int:
+        """Cancels whose marks are all made."""
+        with self._changed:
+            return self._n_cancels
 
     def take(self) -> Order | None:
         """The next order, or None when there is none; never blocks."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,10 +91,21 @@ def check_loadable(path: str | os.PathLike[str], *, use_mtp: bool = True) -> Mod
     return model
 
 
-def _inspect(path: str | os.PathLike[str], *, use_mtp: bool) -> ModelFile:
+@contextlib.contextmanager
+def open_model(path: str | os.PathLike[str]) -> Iterator[list[GgufFile]]:
+    """All parts of a model, in their order; one of a file that is whole.
+
+    Raises:
+        EngineError: code BAD_FILE, when one is missing, or is no whole GGUF file.
+    """
     with ExitStack() as stack:
         file = stack.enter_context(open_gguf(path))
-        parts = [file, *(stack.enter_context(part) for part in _open_other_parts(file))]
+        yield [file, *(stack.enter_context(part) for part in _open_other_parts(file))]
+
+
+def _inspect(path: str | os.PathLike[str], *, use_mtp: bool) -> ModelFile:
+    with open_model(path) as parts:
+        file = parts[0]
         tensors = _join(parts)
         model = Hyperparameters(file)
         mtp = find_mtp_head(model, tensors)

@@ -9,9 +9,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from draftscope.engine.backend import ChatTemplate, CheckpointCounts, Progress
+from draftscope.engine.backend import ChatTemplate, CheckpointCounts, ModelIdentity, Progress
 from draftscope.engine.errors import EngineError, ErrorCode
 from draftscope.engine.events import Mechanism, Reuse, StopReason
+from draftscope.engine.fingerprint import fingerprint
 from draftscope.engine.host_memory import available_bytes, check_fits
 from draftscope.engine.library import core as _core
 from draftscope.engine.library import llama_log, with_llamas_words
@@ -27,6 +28,7 @@ from draftscope.engine.protocol import (
     ModelSettings,
     Replay,
     SamplingSettings,
+    SlotFacts,
     SlotResult,
     SlotTask,
     Speculation,
@@ -52,7 +54,9 @@ class NativeBackend:
         self._model: ModelSettings | None = None
         self._file: ModelFile | None = None
         self._load_ms = 0.0
+        self._library = ""
         self._predicted: dict[str, int] = {}
+        self._identity: ModelIdentity | None = None
         self._watch = ServerWatch()
 
     def load(self, model: ModelSettings, context: ContextSettings, progress: Progress) -> ModelReport:
@@ -72,6 +76,7 @@ class NativeBackend:
             self.unload()
             raise
         self._load_ms = (time.monotonic() - started) * 1e3
+        self._library = str(report["engine"])
         return self._report(report)
 
     def _load_weights(self, model: ModelSettings, file: ModelFile, progress: Progress) -> None:
@@ -100,7 +105,7 @@ class NativeBackend:
         """See ``Backend.unload``."""
         self._engine.unload()
         self._watch.end()
-        self._model = None
+        self._model = self._identity = None
 
     def chat_template(self) -> ChatTemplate | None:
         """See ``Backend.chat_template``."""
@@ -178,6 +183,49 @@ class NativeBackend:
         """See ``Backend.decode_cost``."""
         counts = self._engine.counts()
         return DecodeCost(counts["n_decodes_measured"], counts["graph_us"], counts["token_us"])
+
+    def clear_slot(self, slot: int) -> None:
+        """See ``Backend.clear_slot``."""
+        self._engine.clear_slot(slot)
+
+    def rewind_slot(self, slot: int, n_tokens: int) -> None:
+        """See ``Backend.rewind_slot``."""
+        self._engine.rewind_slot(slot, n_tokens)
+
+    def fork_slot(self, slot: int, to: int) -> None:
+        """See ``Backend.fork_slot``."""
+        self._engine.fork_slot(slot, to)
+
+    def shift_slot(self, slot: int, n_keep: int, n_discard: int) -> None:
+        """See ``Backend.shift_slot``."""
+        self._engine.shift_slot(slot, n_keep, n_discard)
+
+    def save_slot(self, slot: int) -> bytes:
+        """See ``Backend.save_slot``."""
+        return bytes(self._engine.save_slot(slot))
+
+    def restore_slot(self, slot: int, state: bytes) -> None:
+        """See ``Backend.restore_slot``."""
+        self._engine.restore_slot(slot, state)
+
+    def slot_facts(self, slot: int) -> SlotFacts:
+        """See ``Backend.slot_facts``."""
+        return SlotFacts(slot, **self._engine.slot_facts(slot))
+
+    def slot_tokens(self, slot: int) -> tuple[int, ...]:
+        """See ``Backend.slot_tokens``."""
+        return tuple(self._engine.slot_tokens(slot))
+
+    def text_of(self, tokens: tuple[int, ...]) -> str:
+        """See ``Backend.text_of``."""
+        return b"".join(self._engine.piece(token) for token in tokens).decode("utf-8", "replace")
+
+    def identity(self) -> ModelIdentity:
+        """See ``Backend.identity``; the file is looked at once a load."""
+        if self._identity is None:
+            assert self._model is not None  # asked for a loaded model only
+            self._identity = ModelIdentity(fingerprint(self._model.path), self._library)
+        return self._identity
 
     @staticmethod
     def _runs_on_cpu(model: ModelSettings) -> bool:

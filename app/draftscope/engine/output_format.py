@@ -9,6 +9,7 @@ from draftscope.engine.errors import EngineError, ErrorCode
 from draftscope.engine.gbnf import MAX_BYTES, check_grammar, grammar_problem
 from draftscope.engine.json_schema import SchemaError, read_schema
 from draftscope.engine.protocol import SlotTask
+from draftscope.engine.task_words import whose
 
 _EITHER = "Give one of the two, or neither."
 
@@ -19,13 +20,13 @@ def check_format(task: SlotTask) -> None:
     Raises:
         EngineError: BAD_GRAMMAR.
     """
-    whose = f"slot {task.slot}"
+    name = whose(task.slot)
     if task.grammar and task.json_schema:
-        raise EngineError(ErrorCode.BAD_GRAMMAR, f"{whose.capitalize()} has a grammar and a JSON schema.", _EITHER)
+        raise EngineError(ErrorCode.BAD_GRAMMAR, f"{name.capitalize()} has a grammar and a JSON schema.", _EITHER)
     if task.grammar:
-        check_grammar(task.grammar, whose)
+        check_grammar(task.grammar, name)
     if problem := schema_problem(task.json_schema):
-        raise bad_schema(task.slot, problem)
+        raise bad_schema(name, problem)
 
 
 def schema_problem(text: str) -> str:
@@ -49,20 +50,20 @@ def format_problem(grammar: str, json_schema: str) -> str:
     return f"{problem[0].upper()}{problem[1:]}." if problem else ""
 
 
-def bad_schema(slot: int, why: str) -> EngineError:
-    """The error of a schema that cannot be used; ``why`` is a clause."""
-    what = f"The JSON schema of slot {slot} cannot be used: {why.rstrip('.')}."
+def bad_schema(name: str, why: str) -> EngineError:
+    """The error of a schema that cannot be used; ``name``: whose it is, ``why``: a clause."""
+    what = f"The JSON schema of {name} cannot be used: {why.rstrip('.')}."
     return EngineError(ErrorCode.BAD_GRAMMAR, what, "Simplify the schema, or give a grammar.")
 
 
 def schemas_of(tasks: tuple[SlotTask, ...]) -> dict[int, str]:
-    """The schemas that must be converted, by slot."""
-    return {task.slot: task.json_schema for task in tasks if task.json_schema}
+    """The schemas that must be converted, by the task's index."""
+    return {index: task.json_schema for index, task in enumerate(tasks) if task.json_schema}
 
 
 def with_grammars(tasks: tuple[SlotTask, ...], grammars: Mapping[int, str]) -> tuple[SlotTask, ...]:
-    """The tasks with the grammars that were made of their schemas, by slot."""
+    """The tasks with the grammars that were made of their schemas, by the task's index."""
     return tuple(
-        dataclasses.replace(task, grammar=grammars[task.slot], json_schema="") if task.slot in grammars else task
-        for task in tasks
+        dataclasses.replace(task, grammar=grammars[index], json_schema="") if index in grammars else task
+        for index, task in enumerate(tasks)
     )

@@ -15,6 +15,9 @@ from draftscope.engine.errors import ErrorReport
 
 CommandId = NewType("CommandId", int)
 
+ANY_SLOT = -1
+"""As the slot of a task: whichever is free first."""
+
 
 class CheckpointMode(StrEnum):
     """The way back that the user asks for; ``auto`` lets the engine choose."""
@@ -118,7 +121,9 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class SlotTask:
-    """One generation in one slot. ``reuse``: what the slot holds already of the prompt is not decoded again.
+    """One generation in one slot, or in ``ANY_SLOT``.
+
+    ``reuse``: what the slot holds already of the prompt is not decoded again.
 
     ``grammar`` (GBNF, from its rule ``root`` on) or ``json_schema`` (JSON text): what the output must be; at most one.
     Where that leaves nothing but the end, the task ends, whatever ``ignore_eos`` says.
@@ -157,7 +162,10 @@ class Configure:
 
 @dataclass(frozen=True, slots=True)
 class Submit:
-    """Start the tasks together, one a slot. Closed by Finished when all have ended (also cancelled ones), or Failed."""
+    """Give tasks to slots, those whose slots are free together; the others wait, in order of arrival for each slot.
+
+    Closed by Finished when all have ended (also cancelled ones), or Failed.
+    """
 
     id: CommandId
     tasks: tuple[SlotTask, ...]
@@ -165,10 +173,72 @@ class Submit:
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """Stop at once: a load in progress and the named slots (empty: all). Closed by Done."""
+    """Stop at once: a load in progress, and tasks at work in the named slots or waiting for them (empty: all tasks).
+
+    With ``commands`` only tasks of these Submits (with ``slots``: of them those in these slots). Closed by Done.
+    """
 
     id: CommandId
     slots: tuple[int, ...] = ()
+    commands: tuple[CommandId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ClearSlot:
+    """Empty a slot.
+
+    This and the other commands on a slot are closed by SlotChanged, or by Failed: BUSY while it is at work, UNSUPPORTED
+    where the model's memory cannot do it.
+    """
+
+    id: CommandId
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class RewindSlot:
+    """Go back to the first ``n_tokens`` tokens of a slot."""
+
+    id: CommandId
+    slot: int
+    n_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class ForkSlot:
+    """Let the slot ``to`` hold what ``slot`` holds; what it held is gone. The answer is about ``to``."""
+
+    id: CommandId
+    slot: int
+    to: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShiftSlot:
+    """Drop ``n_discard`` tokens behind the first ``n_keep`` and move the rest up to them."""
+
+    id: CommandId
+    slot: int
+    n_keep: int
+    n_discard: int
+
+
+@dataclass(frozen=True, slots=True)
+class SaveSlot:
+    """Write what a slot holds into a file (``engine/slot_file.py``); an older slot file of that name is replaced."""
+
+    id: CommandId
+    slot: int
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreSlot:
+    """Let a slot hold what a file holds. Refused (BAD_FILE, BAD_STATE), nothing has changed."""
+
+    id: CommandId
+    slot: int
+    path: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,8 +317,9 @@ class MemoryUse:
     """Bytes of one kind, all slots together, as libllama and the engine hold them; those on devices apart.
 
     ``kind``: weights, kv (keys and values of the target), recurrent (live states and their steps back), checkpoints
-    (saved states), draft (the MTP context's keys and values), compute (scratch of both contexts). ``predicted_bytes``:
-    what ``info`` says of it for these settings, -1 where it says nothing.
+    (saved states), draft (the MTP context's keys and values), compute (scratch of both contexts), prompt_checkpoints
+    and prompt_cache (states of prompts, in host memory). ``predicted_bytes``: what ``info`` says of it for these
+    settings, -1 where it says nothing.
     """
 
     kind: str
@@ -298,10 +369,10 @@ class ModelReport:
 
 @dataclass(frozen=True, slots=True)
 class SlotResult:
-    """What a task produced. Rates and lengths are derived in ``trace.acceptance`` from these counts.
+    """What a task produced, and the slot that served it (``ANY_SLOT``: it never got one).
 
-    ``n_reused``: tokens of the prompt that were in memory already; ``reuse``: how, or why none (``Reuse``, lower case).
-
+    Rates and lengths are derived in ``trace.acceptance`` from these counts. ``n_reused`` of the ``n_prompt`` tokens
+    that the task began with were there already; ``reuse`` is the ``Reuse`` in lower case, '' if it never began.
     ``accepted_at``/``drafted_at``: element i counts the rounds that accepted/drafted a token at draft position i + 1.
     """
 
@@ -321,6 +392,25 @@ class SlotResult:
     error: str = ""
     n_reused: int = 0
     reuse: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SlotFacts:
+    """What a slot holds, and the text of it.
+
+    ``n_decoded`` of its ``n_tokens`` are in the target's memory and ``n_draft`` in the draft context's; ``n_waiting``
+    rows are still to be taken in by that. Prompt checkpoints are in host memory.
+    """
+
+    slot: int
+    n_tokens: int = 0
+    n_decoded: int = 0
+    n_draft: int = 0
+    n_waiting: int = 0
+    n_prompt_checkpoints: int = 0
+    prompt_checkpoint_bytes: int = 0
+    tokens: tuple[int, ...] = ()
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -404,6 +494,15 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
+class SlotChanged:
+    """A command on a slot is done: what the slot holds now. ``size_bytes``: of the file written or read, else 0."""
+
+    command: CommandId
+    slot: SlotFacts
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """The command failed; what was loaded before it and still works stays loaded."""
 
@@ -441,7 +540,8 @@ class EngineDied:
     lost_servers: tuple[str, ...] = ()
 
 
-Command = Load | Configure | Submit | Cancel | Unload | Shutdown
-Closing = Loaded | Finished | Cancelled | Done | Failed
+SlotCommand = ClearSlot | RewindSlot | ForkSlot | ShiftSlot | SaveSlot | RestoreSlot
+Command = Load | Configure | Submit | SlotCommand | Cancel | Unload | Shutdown
+Closing = Loaded | Finished | SlotChanged | Cancelled | Done | Failed
 Answer = Closing | LoadProgress | LogLine | Pieces | EngineDied
 Message = Command | Answer

@@ -24,6 +24,7 @@ from draftscope.engine.protocol import (
     LoadProgress,
     ModelReport,
     ModelSettings,
+    SlotChanged,
     Submit,
 )
 from draftscope.session.death import describe_death
@@ -172,7 +173,7 @@ class Conversation(QObject):
             case Finished():
                 self._n_deaths = 0
                 self._end_run(answer)
-            case Cancelled() | Done():
+            case Cancelled() | Done() | SlotChanged():
                 self._on_not_loaded()
             case Failed():
                 self._on_failed(answer.error)

@@ -26,6 +26,7 @@ from draftscope.engine.protocol import (
     ModelSettings,
     Pieces,
     RunReport,
+    SlotChanged,
     SlotResult,
     SlotTask,
     Submit,
@@ -274,7 +275,7 @@ class Session(QObject):
                 self._conversation.take_death(answer)
             case LoadProgress():
                 self._conversation.take_progress(answer)
-            case Loaded() | Finished() | Cancelled() | Done() | Failed():
+            case Loaded() | Finished() | SlotChanged() | Cancelled() | Done() | Failed():
                 self._conversation.take_closing(answer)
             case _:
                 assert_never(answer)
