@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -143,3 +144,16 @@ def test_that_an_engine_that_goes_down_with_an_error_does_not_hide_it(random_qwe
     # The only reference is that of the unfinished list, which is freed while the error is on its way.
     with pytest.raises(ZeroDivisionError):
         [loaded() for divisor in (1, 0) if 1 / divisor]
+
+
+ENUMS = ("Kind", "Phase", "Origin", "Mechanism", "SlotState", "StopReason", "FallbackReason", "Operation", "Reuse")
+
+
+@pytest.mark.parametrize("name", ENUMS)
+def test_that_the_core_numbers_its_records_as_the_contract_does(name: str) -> None:
+    text = (ROOT / "engine_ext" / "core" / "records.h").read_text()
+    body = re.search(rf"enum class {name} : uint8_t {{([^}}]*)}}", text)
+    assert body is not None
+    pairs = re.findall(r"(\w+) = (\d+)", body[1])
+    in_core = {re.sub(r"(?<!^)(?=[A-Z])", "_", word).upper(): int(number) for word, number in pairs}
+    assert in_core == {member.name: member.value for member in getattr(events, name)}

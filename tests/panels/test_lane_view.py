@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
 from draftscope.base.theme import DARK
+from draftscope.engine.events import Kind, empty_records
 from draftscope.panels.lane_view import LaneView
 from draftscope.panels.paint_clock import PaintClock
 from draftscope.trace.store import TraceStore
@@ -111,6 +113,33 @@ def test_that_the_span_under_the_pointer_is_read_out(lanes: LaneView, store: Tra
     lanes.read_out.connect(told.append)
     lanes._point_at(lanes.window_ns.x_of(int(span["t_start_ns"]) + 300_000), place.lane_top(0) + 3)
     assert told[0].startswith("engine · draft step 1 · round 30 · 4 tokens · 1 graph run")
+
+
+def test_that_an_operation_is_marked_on_its_lane_and_read_out_before_the_spans(qtbot: QtBot) -> None:
+    store, maker = TraceStore(), RunMaker()
+    maker.rounds(4)
+    records = maker.records()
+    operation = empty_records(1)
+    operation["kind"], operation["code"], operation["slot"], operation["round"] = Kind.OPERATION, 4, 2, -1
+    operation["t_start_ns"] = int(records["t_start_ns"].max())
+    store.append(np.concatenate([records, operation]))
+    lanes = LaneView(store, DARK, PaintClock())
+    qtbot.addWidget(lanes)
+    lanes.resize(800, 200)
+    lanes.show()
+    lanes.fit()
+    place, told = lanes._geometry(), []
+    lanes.read_out.connect(told.append)
+    x = lanes.window_ns.x_of(int(operation["t_start_ns"][0]))
+    lanes._point_at(x, place.lane_top(3) + 3)
+    assert told == ["slot 2 · slot cleared"]
+    lanes._point_at(x, place.lane_top(2) + 3)
+    assert "slot 1" in told[1]
+    picture = lanes.grab().toImage()
+    at = round(place.left + x)
+    assert picture.pixelColor(at + 1, place.lane_top(3) + 1).name() == DARK.text
+    assert picture.pixelColor(at + 1, place.lane_top(2) + 1).name() != DARK.text
+    lanes.close()
 
 
 def test_that_lanes_are_painted_in_the_colours_of_their_phases(lanes: LaneView, store: TraceStore) -> None:

@@ -17,9 +17,11 @@ from draftscope.engine.events import (
     FallbackReason,
     Kind,
     Mechanism,
+    Operation,
     Origin,
     Phase,
     Records,
+    Reuse,
     SlotState,
     StopReason,
 )
@@ -62,6 +64,7 @@ class SyntheticRun:
     def make(self, n_rounds: int) -> Records:
         """Prompts, ``n_rounds`` rounds, and the end of every slot."""
         for slot in range(self.n_slots):
+            self._add(Kind.OPERATION, slot, code=Operation.SUBMIT, position=20, m=Reuse.NONE)
             self._add(Kind.SLOT, slot, code=SlotState.PROMPT, position=20)
         self._decode(Phase.PROMPT, 20 * self.n_slots, m=1, shares=dict.fromkeys(range(self.n_slots), (20, 0)))
         for slot in range(self.n_slots):

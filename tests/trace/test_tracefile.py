@@ -233,6 +233,12 @@ def test_what_is_no_trace_is_refused_in_a_sentence(tmp_path):
     refused(other, "SQLite database, but no trace")
 
 
+def test_a_trace_of_the_version_before_opens(tmp_path):
+    path = alter(write(tmp_path / "x.dscope", make_records(2)), "DROP VIEW operations")
+    path = alter(path, "PRAGMA user_version = 1")
+    assert read_trace(path).store.n_records == len(make_records(2))
+
+
 def test_a_trace_of_a_newer_version_is_refused_with_what_to_do(tmp_path):
     path = alter(write(tmp_path / "x.dscope", make_records(2)), f"PRAGMA user_version = {FORMAT_VERSION + 1}")
     refused(path, "newer Draftscope", f"format {FORMAT_VERSION + 1}", "Update Draftscope")

@@ -25,6 +25,10 @@ LANES_TOP = 6
 LEAST_COVER = 0.45
 """Strength of a pixel with little in it, so that a lone short span is seen."""
 
+MARK_WIDTH = 5
+MARK_HEIGHT = 3
+"""Pixels of the mark of an operation that took no time."""
+
 SEPARATED_FROM = 5
 """Pixels from which a span gets a line where it begins."""
 
@@ -125,6 +129,25 @@ class LanePainter:
     def draw_lane(self, painter: QPainter, place: LaneGeometry, rank: int, image: QImage) -> None:
         """A lane's image, stretched to its height."""
         painter.drawImage(QRectF(place.left, place.lane_top(rank), place.width, place.lane_height), image)
+
+    def draw_operations(
+        self, painter: QPainter, place: LaneGeometry, rank: int, operations: Records, window: TimeWindow
+    ) -> None:
+        """A mark over the lane for each operation on its slot: as wide as it took, and with a foot to be seen by.
+
+        Operations that share a pixel are one mark.
+        """
+        if len(operations) == 0:
+            return
+        scale = place.width / (window.t1_ns - window.t0_ns)
+        first = np.round((operations["t_start_ns"] - window.t0_ns) * scale).astype(np.int64)
+        width = np.maximum(np.round(operations["duration_ns"] * scale), MARK_WIDTH).astype(np.int64)
+        top, colour = place.lane_top(rank), QColor(self._theme.text)
+        for x, n in sorted({*zip(first.tolist(), width.tolist(), strict=True)}):
+            left, right = max(x, 0), min(x + n, place.width)
+            if right > left:
+                painter.fillRect(QRectF(place.left + left, top, right - left, MARK_HEIGHT), colour)
+                painter.fillRect(QRectF(place.left + left, top, 1, place.lane_height), colour)
 
     def _row(self, phase: NDArray[np.int8], cover: NDArray[np.float32]) -> NDArray[np.uint8]:
         """Pixels of a lane as ARGB32, uint8 (n_pixels, 4) in the order blue, green, red, alpha."""

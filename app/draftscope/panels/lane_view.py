@@ -11,9 +11,10 @@ from draftscope.base.theme import Theme
 from draftscope.engine.events import ENGINE_TRACK, Kind
 from draftscope.panels.lane_paint import LaneGeometry, LanePainter
 from draftscope.panels.paint_clock import PaintClock
-from draftscope.panels.span_search import round_extent, span_near
+from draftscope.panels.span_search import operation_near, round_extent, span_near
 from draftscope.panels.span_words import span_words
 from draftscope.panels.time_window import TimeWindow, fitted
+from draftscope.trace.operation_words import operation_words
 from draftscope.trace.store import TraceStore
 
 FOLLOWED_NS = 400_000_000
@@ -177,6 +178,8 @@ class LaneView(QWidget):
         self._painter.draw_names(painter, place)
         for rank, image in enumerate(self._lane_images(place, window)):
             self._painter.draw_lane(painter, place, rank, image)
+            operations = self._store.operations_in(place.lanes[rank], window.t0_ns, window.t1_ns)
+            self._painter.draw_operations(painter, place, rank, operations, window)
         self._draw_marks(painter, place, window, limits[0])
         if self.hasFocus():
             painter.setPen(QColor(self._theme.accent))
@@ -270,12 +273,17 @@ class LaneView(QWidget):
         self.read_out.emit(found[1] if found is not None else "")
 
     def _span_at(self, x: float, y: float) -> tuple[int, str] | None:
-        """Round and words of the span under a point of the lanes, or of the nearest within reach."""
+        """Round and words of the operation or span under a point of the lanes, or of the nearest within reach."""
         slot = self._geometry().lane_at(y)
         if slot is None:
             return None
         t_ns = self.window_ns.t_of(x)
         reach = self.window_ns.t_of(x + REACH_PIXELS) - t_ns
+        operation = operation_near(self._store, slot, t_ns, reach)
+        if operation is not None:  # they are few, and lie over the spans
+            took = int(operation["duration_ns"])
+            words = operation_words(operation)
+            return int(operation["round"]), f"{words} · {units.duration(took)}" if took else words
         span = span_near(self._store, slot, t_ns, reach)
         if span is None:
             return None

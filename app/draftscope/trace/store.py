@@ -15,7 +15,7 @@ from draftscope.engine.events import ENGINE_TRACK, RECORD_DTYPE, Kind, Records, 
 from draftscope.trace.growable import GrowableArray
 from draftscope.trace.track import Track
 
-_INDEXED = (Kind.SPAN, Kind.ROUND)
+_INDEXED = (Kind.SPAN, Kind.ROUND, Kind.OPERATION)
 
 
 @dataclass(slots=True)
@@ -135,6 +135,10 @@ class TraceStore:
     def rounds_in(self, slot: int, t0_ns: int, t1_ns: int) -> Records:
         """The ROUND records of a slot that overlap [t0_ns, t1_ns), by start."""
         return self._in_window(Kind.ROUND, slot, t0_ns, t1_ns)
+
+    def operations_in(self, slot: int, t0_ns: int, t1_ns: int) -> Records:
+        """The OPERATION records of a slot that overlap [t0_ns, t1_ns), by start."""
+        return self._in_window(Kind.OPERATION, slot, t0_ns, t1_ns)
 
     def _in_window(self, kind: Kind, slot: int, t0_ns: int, t1_ns: int) -> Records:
         track = self._tracks.get((kind, slot))

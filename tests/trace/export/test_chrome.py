@@ -12,7 +12,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from draftscope.engine.events import RECORD_DTYPE, Kind, Mechanism, Origin, Phase, SlotState, empty_records
+from draftscope.engine.events import (
+    RECORD_DTYPE,
+    Kind,
+    Mechanism,
+    Operation,
+    Origin,
+    Phase,
+    Reuse,
+    SlotState,
+    empty_records,
+)
 from draftscope.trace.errors import TraceCancelled
 from draftscope.trace.export.chrome import export_chrome
 from draftscope.trace.export.chrome_text import Row
@@ -72,7 +82,7 @@ def test_every_record_is_in_the_file_once(tmp_path):
     first_tokens = [event for event in instants if event["cat"] == "token"]
     assert tokens_of_rounds + len(first_tokens) == counts[Kind.TOKEN]
     assert len(first_tokens) == 4
-    assert len(instants) == 4 + counts[Kind.FALLBACK] + counts[Kind.SLOT]
+    assert len(instants) == 4 + counts[Kind.FALLBACK] + counts[Kind.SLOT] + counts[Kind.OPERATION]
 
 
 def test_tracks_are_named_and_the_engine_comes_first(tmp_path):
@@ -198,6 +208,24 @@ def test_fallbacks_and_slot_states_are_moments_with_their_reasons(tmp_path):
     assert [event["name"] for event in events] == ["fallback: no_memory", "done", "unknown 77"]
     assert events[0]["args"] == {"round": 0, "position": 9, "asked": "host", "used": "none"}
     assert events[1]["args"] == {"n_tokens": 30, "n_generated": 5, "stop_reason": "max_tokens"}
+
+
+def test_an_operation_is_a_slice_where_it_took_time_and_a_moment_where_it_took_none(tmp_path):
+    took = {"code": Operation.PROMPT_RESTORE, "position": 64, "n": 60, "m": Reuse.RESTORED, "size_bytes": 1 << 20}
+    records = np.concatenate([
+        record(Kind.OPERATION, duration_ns=2_000, round=-1, **took),
+        record(Kind.OPERATION, t_start_ns=5_000, code=Operation.CLEAR, round=-1),
+        record(Kind.OPERATION, t_start_ns=6_000, code=99, round=-1),
+    ])  # fmt: skip
+    document = exported(make_trace(records), tmp_path / "x.json")
+    check_order_and_nesting(document)
+    (restored,) = of_phase(document, "X")
+    assert (restored["name"], restored["cat"], restored["dur"]) == ("operation: prompt_restore", "operation", 2)
+    assert restored["args"] == {
+        "round": -1, "n_tokens": 64, "n_kept": 60, "reuse": "restored", "size_bytes": 1 << 20,
+    }  # fmt: skip
+    names = [event["name"] for event in of_phase(document, "i")]
+    assert names == ["operation: clear", "operation: unknown 99"]
 
 
 def test_a_slice_that_outlasts_the_one_around_it_is_cut_and_keeps_its_length_in_words(tmp_path):

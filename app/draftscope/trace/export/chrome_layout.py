@@ -14,7 +14,7 @@ Ints = NDArray[np.int64]
 ByKind = dict[Kind, Records]
 """The records of a trace by kind, in order of arrival."""
 
-_RANK = {Kind.ROUND: 0, Kind.SPAN: 1, Kind.SAVE: 2, Kind.RESTORE: 2}
+_RANK = {Kind.ROUND: 0, Kind.SPAN: 1, Kind.SAVE: 2, Kind.RESTORE: 2, Kind.OPERATION: 3}
 """Who encloses whom among slices of equal start and end."""
 
 
@@ -62,6 +62,8 @@ def lay_out(records: ByKind, slot: int, first_flow: int) -> TrackLayout:
     """Lay out everything about a slot. ``first_flow`` is the number of its first arrow from a save to its restore."""
     chosen = {kind: np.flatnonzero(of_kind["slot"] == slot) for kind, of_kind in records.items()}
     token_round, token_index, free_tokens = _tokens_by_round(records, chosen)
+    took_time = records[Kind.OPERATION]["duration_ns"][chosen[Kind.OPERATION]] > 0
+    moments, chosen[Kind.OPERATION] = chosen[Kind.OPERATION][~took_time], chosen[Kind.OPERATION][took_time]
     slices = _slices(records, chosen)
     saves, restores = _arrows(records, chosen)
     flows = np.arange(first_flow, first_flow + len(saves))
@@ -71,6 +73,7 @@ def lay_out(records: ByKind, slot: int, first_flow: int) -> TrackLayout:
         _moments(records, Kind.RESTORE, restores, Part.FLOW_END, flows),
         _moments(records, Kind.FALLBACK, chosen[Kind.FALLBACK], Part.INSTANT),
         _moments(records, Kind.SLOT, chosen[Kind.SLOT], Part.INSTANT),
+        _moments(records, Kind.OPERATION, moments, Part.INSTANT),
         _moments(records, Kind.TOKEN, free_tokens, Part.INSTANT),
     ]
     items = np.concatenate(groups, axis=1)
@@ -91,7 +94,7 @@ def _moments(records: ByKind, kind: Kind, index: Ints, part: Part, flow: Ints | 
 
 
 def _slices(records: ByKind, chosen: dict[Kind, Ints]) -> Ints:
-    """Rounds, spans, saves and restores by time, those that enclose first: int64 (6, K)."""
+    """Rounds, spans, saves, restores and operations by time, those that enclose first: int64 (6, K)."""
     parts = []
     for kind, rank in _RANK.items():
         index = chosen[kind]

@@ -13,9 +13,11 @@ from draftscope.engine.events import (
     FallbackReason,
     Kind,
     Mechanism,
+    Operation,
     Origin,
     Phase,
     Records,
+    Reuse,
     SlotState,
     StopReason,
 )
@@ -96,7 +98,7 @@ class EventText:
         return f'{{"ph":"X",{self._place(row)},"dur":{duration},"name":"{name}","args":{_json(args)}}}'
 
     def instant(self, row: Row) -> str:
-        """An "i" event: a fallback, a slot's new state, or a token outside any round."""
+        """An "i" event: a fallback, a slot's new state, an operation that took no time, a token outside any round."""
         return (
             f'{{"ph":"i","s":"t",{self._place(row)},"name":"{self._name(row)}","args":{_json(self._moment_args(row))}}}'
         )
@@ -113,6 +115,8 @@ class EventText:
                 return f"fallback: {word(FallbackReason, row.code)}"
             case Kind.SLOT:
                 return word(SlotState, row.code)
+            case Kind.OPERATION:
+                return f"operation: {word(Operation, row.code)}"
             case Kind.TOKEN:
                 return f"{word(Origin, row.code)} token"
             case _:
@@ -124,6 +128,8 @@ class EventText:
                 return self._round_args(row, tokens)
             case Kind.SPAN:
                 return _span_args(row)
+            case Kind.OPERATION:
+                return _operation_args(row)
             case _:
                 return _checkpoint_args(row)
 
@@ -154,6 +160,8 @@ class EventText:
                 }
             case Kind.SLOT:
                 return {"n_tokens": row.position, "n_generated": row.m, "stop_reason": word(StopReason, row.n)}
+            case Kind.OPERATION:
+                return _operation_args(row)
             case _:
                 return {"round": row.round} | self._token(row)
 
@@ -187,6 +195,16 @@ def _span_args(row: Row) -> dict[str, Any]:
         return {"round": row.round, "position": row.position, "n_tokens": row.n, "n_replay": row.m}
     args = {"round": row.round, "n_tokens": row.n, "graph_runs": row.m}
     return args | {"draft_step": row.position} if row.code == Phase.DRAFT else args
+
+
+def _operation_args(row: Row) -> dict[str, Any]:
+    return {
+        "round": row.round,
+        "n_tokens": row.position,
+        "n_kept": row.n,
+        "reuse": word(Reuse, row.m),
+        "size_bytes": row.size_bytes,
+    }
 
 
 def _checkpoint_args(row: Row) -> dict[str, Any]:

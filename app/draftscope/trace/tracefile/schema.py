@@ -21,8 +21,8 @@ from draftscope.trace.acceptance import DEFINITIONS
 APPLICATION_ID = 0x44534350
 """``application_id`` of the database: "DSCP"."""
 
-FORMAT_VERSION = 1
-"""``user_version`` of the database."""
+FORMAT_VERSION = 2
+"""``user_version`` of the database; 2 has records of operations on slots."""
 
 TABLES = ("run", "records", "pieces", "results")
 """The tables that every trace file has."""
