@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import signal
+from dataclasses import replace
 
 import pytest
 
-from draftscope.cli.generation import Generation
+from draftscope.cli.generation import MAX_AHEAD, Generation
 from draftscope.engine.errors import EngineError, ErrorCode, ErrorReport
 from draftscope.engine.events import Records
 from draftscope.engine.protocol import (
+    ANY_SLOT,
     Answer,
     Cancel,
     Command,
@@ -69,26 +71,62 @@ def test_tasks_that_fit_are_one_submit() -> None:
     assert not outcome.is_interrupted
 
 
-def test_waiting_tasks_go_to_the_slot_that_is_free() -> None:
-    submits: list[Submit] = []
+def _waiting(n: int) -> list[tuple[int, SlotTask]]:
+    return [(2 + i, SlotTask(ANY_SLOT, Prompt(text="y"))) for i in range(n)]
 
-    def last_first(command: Command) -> list[Answer]:
+
+def test_waiting_tasks_are_given_to_the_engine_at_once_a_submit_each() -> None:
+    client, seen = ScriptedClient(_finish), Seen()
+    outcome = Generation(client, seen).run(_tasks(2), _waiting(3))
+    submits = [command for command in client.sent if isinstance(command, Submit)]
+    assert [task.slot for submit in submits for task in submit.tasks] == [0, 1, ANY_SLOT, ANY_SLOT, ANY_SLOT]
+    assert len(outcome.reports) == 5
+
+
+def test_no_more_tasks_wait_in_the_engine_than_it_should_read_ahead() -> None:
+    open_submits: list[Submit] = []
+    most = 0
+
+    def keep(command: Command) -> list[Answer]:
+        nonlocal most
         assert isinstance(command, Submit)
-        submits.append(command)
-        # Slot 1 ends at once, slot 0 only when nothing waits any more.
-        if command.tasks[0].slot == 1:
-            answers: list[Answer] = [finished(command)]
-            if len(submits) == 4:
-                answers.append(finished(submits[0]))
-            return answers
+        open_submits.append(command)
+        most = max(most, len(open_submits))
         return []
 
-    seen = Seen()
-    waiting = [(2, SlotTask(0, Prompt(text="y"))), (3, SlotTask(0, Prompt(text="z")))]
-    outcome = Generation(ScriptedClient(last_first), seen).run(_tasks(2), waiting)
-    assert [(s.tasks[0].slot, s.tasks[0].prompt.text) for s in submits] == [(0, "x"), (1, "x"), (1, "y"), (1, "z")]
-    assert seen.results == [(1, 1), (2, 1), (3, 1), (0, 0)]
-    assert len(outcome.reports) == 4
+    class EndsByAndBy(ScriptedClient):
+        def wait(self, timeout_s: float) -> bool:
+            self._answers.append(finished(open_submits.pop(0)))
+            return True
+
+    client = EndsByAndBy(keep)
+    outcome = Generation(client, Seen()).run(_tasks(2), _waiting(198))
+    assert len(outcome.reports) == 200
+    assert most == 2 + MAX_AHEAD
+
+
+def test_tasks_that_never_had_a_slot_when_it_was_interrupted_have_no_result() -> None:
+    submits: list[Submit] = []
+
+    def interrupted(command: Command) -> list[Answer]:
+        match command:
+            case Submit():
+                submits.append(command)
+                if len(submits) == 3:
+                    signal.raise_signal(signal.SIGINT)
+                return []
+            case _:
+                never = replace(finished(submits[2]).results[0], slot=ANY_SLOT, tokens=(), stop="cancelled")
+                return [*map(finished, submits[:2]), replace(finished(submits[2]), results=(never,)), Done(command.id)]
+
+    class Patient(ScriptedClient):
+        def wait(self, timeout_s: float) -> bool:
+            return bool(self._answers)
+
+    outcome = Generation(Patient(interrupted), seen := Seen()).run(_tasks(2), _waiting(1))
+    assert outcome.is_interrupted
+    assert seen.results == [(0, 0), (1, 1)]
+    assert [prompt for prompt, _ in outcome.results] == [0, 1]
 
 
 def test_ctrl_c_cancels_once_and_submits_nothing_more() -> None:

@@ -1,4 +1,4 @@
-"""A run on an engine: load, submit, queue what waits, cancel, and gather results and records."""
+"""A run on an engine: load, submit, cancel, and gather results and records."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import signal
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import FrameType
 from typing import Protocol, assert_never
 
@@ -15,6 +15,7 @@ from draftscope.engine.client import Client
 from draftscope.engine.errors import EngineError, ErrorCode
 from draftscope.engine.events import Records
 from draftscope.engine.protocol import (
+    ANY_SLOT,
     Answer,
     Cancel,
     Cancelled,
@@ -44,6 +45,9 @@ from draftscope.engine.rpc_loss import describe_loss
 _POLL_S = 0.05
 _KEPT = "What was recorded until then is kept in the trace, where one was asked for."
 _LOG_TAIL = 8
+
+MAX_AHEAD = 64
+"""Tasks that wait in the engine at most: it reads all prompts that it is given before it goes on."""
 
 
 class Sink(Protocol):
@@ -87,7 +91,6 @@ class Generation:
         self._sink = sink
         self._log_tail: deque[str] = deque(maxlen=_LOG_TAIL)
         self._open: dict[CommandId, list[int]] = {}
-        self._waiting: deque[tuple[int, SlotTask]] = deque()
         self._n_interrupts = 0
         self._is_cancelling = False
 
@@ -121,7 +124,7 @@ class Generation:
         raise self._refusal(closing)
 
     def run(self, first: Sequence[tuple[int, SlotTask]], waiting: Sequence[tuple[int, SlotTask]] = ()) -> Outcome:
-        """Run the (prompt index, task) pairs: ``first`` together, ``waiting`` each in the slot that is free first.
+        """Run the (prompt index, task) pairs: ``first`` together, ``waiting`` (for ``ANY_SLOT``) as slots become free.
 
         With nothing waiting there is one Submit, so that its report counts the whole run; else one a task.
 
@@ -129,13 +132,15 @@ class Generation:
             EngineError: a Submit was refused, or the engine died. Results that came before went to the sink.
         """
         outcome = Outcome()
-        self._waiting = deque(waiting)
+        groups = deque([[pair] for pair in (*first, *waiting)] if waiting else [list(first)])
         with self.interruptible():
-            for group in [[pair] for pair in first] if waiting else [list(first)]:
-                self._submit(group)
-            while self._open:
+            while groups or self._open:
+                while groups and len(self._open) < len(first) + MAX_AHEAD and not self._n_interrupts:
+                    self._submit(groups.popleft())
                 for command, closing in self._wait_for(set(self._open)).items():
                     self._take(self._open.pop(command), closing, outcome)
+                if self._n_interrupts:
+                    groups.clear()
         outcome.is_interrupted = self.is_interrupted
         return outcome
 
@@ -149,11 +154,9 @@ class Generation:
             raise self._refusal(closing)
         outcome.reports.append(closing.report)
         for prompt, result in zip(prompts, closing.results, strict=True):
-            outcome.results.append((prompt, result))
-            self._sink.on_result(prompt, result)
-            if self._waiting and not self._n_interrupts:
-                next_prompt, task = self._waiting.popleft()
-                self._submit([(next_prompt, replace(task, slot=result.slot))])
+            if result.slot != ANY_SLOT:  # else it was cancelled before it had one
+                outcome.results.append((prompt, result))
+                self._sink.on_result(prompt, result)
 
     def _wait_for(self, commands: set[CommandId]) -> dict[CommandId, Closing]:
         """Closing messages of at least one of the commands; everything else goes to the sink."""

@@ -11,6 +11,7 @@ from draftscope.cli.format_options import format_of
 from draftscope.cli.options import DEMO, model_settings, prompts_of, with_given
 from draftscope.cli.prompts import RunPrompt, deal
 from draftscope.engine.protocol import (
+    ANY_SLOT,
     CatchUp,
     CheckpointMode,
     ContextSettings,
@@ -38,7 +39,7 @@ class Plan:
     def tasks(self, n_slots: int) -> tuple[Tasks, Tasks]:
         """The tasks to start together on the slots that the engine granted, and those that wait for a free slot."""
         first, waiting = deal(len(self.prompts), n_slots)
-        return [(p, self._task(slot, p)) for slot, p in first], [(p, self._task(0, p)) for p in waiting]
+        return [(p, self._task(slot, p)) for slot, p in first], [(p, self._task(ANY_SLOT, p)) for p in waiting]
 
     def _task(self, slot: int, prompt: int) -> SlotTask:
         chosen = self.prompts[prompt]
