@@ -27,11 +27,18 @@ def _stream(stop: tuple[str, ...] = ()) -> tuple[StreamView, io.StringIO]:
 def test_text_comes_as_its_tokens_come_but_for_the_newest() -> None:
     view, out = _stream()
     view.on_loaded(MODEL)
+    view.on_start({})
     view.on_pieces(PIECES)
     view.on_records(_tokens(1, 2))
     assert out.getvalue() == "xHel"
     view.on_records(_tokens(6, origin=Origin.ACCEPTED))
     assert out.getvalue() == "xHello "
+
+
+def test_what_a_restored_slot_holds_comes_first() -> None:
+    view, out = _stream()
+    view.on_start({(0, 0): "Once "})
+    assert out.getvalue() == "Once x"
 
 
 def test_rejected_tokens_are_not_printed() -> None:

@@ -28,6 +28,7 @@ def test_a_run_prints_every_key_that_scripts_rely_on(fake_command: Command) -> N
         "fallbacks",
         "records",
         "totals",
+        "slot_files",
         "is_interrupted",
     }
     assert [slot["slot"] for slot in told.json["slots"]] == [0, 1]

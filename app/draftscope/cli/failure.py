@@ -56,6 +56,7 @@ class Failure:
 
 _EXIT_OF_CODE = {
     ErrorCode.BAD_FILE: ExitCode.BAD_INPUT,
+    ErrorCode.BAD_STATE: ExitCode.BAD_INPUT,
     ErrorCode.UNSUPPORTED_MODEL: ExitCode.BAD_INPUT,
     ErrorCode.BAD_SETTINGS: ExitCode.WRONG_USE,
     ErrorCode.BAD_GRAMMAR: ExitCode.WRONG_USE,

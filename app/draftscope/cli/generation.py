@@ -36,6 +36,7 @@ from draftscope.engine.protocol import (
     Pieces,
     RunReport,
     SlotChanged,
+    SlotCommand,
     SlotResult,
     SlotTask,
     Submit,
@@ -45,6 +46,9 @@ from draftscope.engine.rpc_loss import describe_loss
 _POLL_S = 0.05
 _KEPT = "What was recorded until then is kept in the trace, where one was asked for."
 _LOG_TAIL = 8
+
+_SAY_ALL = (ErrorCode.BAD_PROMPT, ErrorCode.BAD_GRAMMAR, ErrorCode.BAD_STATE)
+"""Errors about what the user gave, to which the engine's log, which is about the model, adds nothing."""
 
 MAX_AHEAD = 64
 """Tasks that wait in the engine at most: it reads all prompts that it is given before it goes on."""
@@ -113,7 +117,22 @@ class Generation:
         """
         return self._report_of(self._carry_out(Configure(self._client.next_id(), context)))
 
-    def _carry_out(self, command: Load | Configure) -> Closing:
+    def next_id(self) -> CommandId:
+        """An id for a command of the caller's."""
+        return self._client.next_id()
+
+    def change(self, command: SlotCommand) -> SlotChanged:
+        """Carry out a command on a slot and wait; this cannot be cancelled.
+
+        Raises:
+            EngineError: refused or died.
+        """
+        closing = self._carry_out(command)
+        if isinstance(closing, SlotChanged):
+            return closing
+        raise self._refusal(closing)
+
+    def _carry_out(self, command: Load | Configure | SlotCommand) -> Closing:
         with self.interruptible():
             self._client.send(command)
             return self._wait_for({command.id})[command.id]
@@ -199,7 +218,7 @@ class Generation:
         if not isinstance(closing, Failed):
             return EngineError(ErrorCode.PROTOCOL, f"The engine answered {type(closing).__name__} where it may not.")
         error = EngineError.from_report(closing.error)
-        if error.code not in (ErrorCode.BAD_PROMPT, ErrorCode.BAD_GRAMMAR):  # the log is of the model
+        if error.code not in _SAY_ALL:
             for line in self._log_tail:
                 error.add_note(f"engine log: {line}")
         return error

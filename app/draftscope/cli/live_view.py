@@ -28,6 +28,7 @@ class View:
         self._progress = ProgressLine(sys.stderr)
         self._is_verbose = is_verbose
         self._n_tokens = 0
+        self._held: Mapping[tuple[int, int], str] = {}
         self._round_numbers = RoundNumbers()
 
     def __enter__(self) -> View:
@@ -51,6 +52,10 @@ class View:
         self._progress.clear()
         if model.n_slots != model.n_slots_asked:
             note(f"{model.n_slots_asked} slots were asked for, {model.n_slots} granted.")
+
+    def on_start(self, held: Mapping[tuple[int, int], str]) -> None:
+        """The run begins; ``held``: by prompt and slot, the text that the slot holds and the task goes on from."""
+        self._held = held
 
     def on_pieces(self, pieces: Mapping[int, bytes]) -> None:
         """See ``Sink``."""
@@ -99,7 +104,7 @@ class BlockView(View):
 
     def _show_result(self, prompt: int, result: SlotResult) -> None:
         title = f"slot {result.slot}, prompt {prompt + 1} of {len(self._plan.prompts)}: {result.stop.replace('_', ' ')}"
-        start = self._plan.prompts[prompt].prompt.text
+        start = self._held.get((prompt, result.slot), "") + self._plan.prompts[prompt].prompt.text
         self._out.write(f"--- {title}\n{start}{result.text}\n\n")
         self._out.flush()
 
@@ -122,10 +127,10 @@ class StreamView(View):
         self._text = ""
         self._n_written = 0
 
-    def on_loaded(self, model: ModelReport) -> None:
-        """See ``View``; then the prompt that the text goes on from."""
-        super().on_loaded(model)
-        self._out.write(self._prompt)
+    def on_start(self, held: Mapping[tuple[int, int], str]) -> None:
+        """See ``View``; then what the text goes on from."""
+        super().on_start(held)
+        self._out.write("".join(held.values()) + self._prompt)
         self._out.flush()
 
     def on_pieces(self, pieces: Mapping[int, bytes]) -> None:

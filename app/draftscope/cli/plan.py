@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,13 +11,16 @@ from draftscope.cli.failure import UsageError
 from draftscope.cli.format_options import format_of
 from draftscope.cli.options import DEMO, model_settings, prompts_of, with_given
 from draftscope.cli.prompts import RunPrompt, deal
+from draftscope.cli.slot_files import SlotFile, check_slot_files
 from draftscope.engine.protocol import (
     ANY_SLOT,
     CatchUp,
     CheckpointMode,
     ContextSettings,
     ModelSettings,
+    Prompt,
     Replay,
+    SlotFacts,
     SlotTask,
 )
 
@@ -35,24 +39,55 @@ class Plan:
     prompts: tuple[RunPrompt, ...]
     stop: tuple[str, ...]
     ignore_eos: bool
+    may_reuse: bool = True
+    restored: tuple[SlotFile, ...] = ()
+    saved: tuple[SlotFile, ...] = ()
 
-    def tasks(self, n_slots: int) -> tuple[Tasks, Tasks]:
-        """The tasks to start together on the slots that the engine granted, and those that wait for a free slot."""
+    def tasks(self, n_slots: int, held: Mapping[int, SlotFacts] | None = None) -> tuple[Tasks, Tasks]:
+        """The tasks to start together on the slots that the engine granted, and those that wait for a free slot.
+
+        ``held``: what slots hold that were restored. Their first prompts are appended to that, unless they are
+        conversations or begin with its text.
+        """
+        held = held or {}
         first, waiting = deal(len(self.prompts), n_slots)
-        return [(p, self._task(slot, p)) for slot, p in first], [(p, self._task(ANY_SLOT, p)) for p in waiting]
+        if self.just_goes_on:
+            first = [(slot, index) for index, slot in enumerate(sorted(held))]
+        return (
+            [(p, self._task(slot, p, held.get(slot))) for slot, p in first],
+            [(p, self._task(ANY_SLOT, p, None)) for p in waiting],
+        )
 
-    def _task(self, slot: int, prompt: int) -> SlotTask:
+    @property
+    def just_goes_on(self) -> bool:
+        """Whether there are no prompts, and restored slots go on from what they hold."""
+        return bool(self.restored) and all(prompt.prompt.is_continuation for prompt in self.prompts)
+
+    def _task(self, slot: int, prompt: int, held: SlotFacts | None) -> SlotTask:
         chosen = self.prompts[prompt]
+        content = chosen.prompt
+        if held is not None and not _begins_with(content, held):
+            content = replace(content, is_continuation=True)
         return SlotTask(
             slot,
-            chosen.prompt,
+            content,
             chosen.sampling,
             chosen.max_tokens,
             self.stop,
             self.ignore_eos,
+            reuse=self.may_reuse,
             grammar=chosen.grammar,
             json_schema=chosen.json_schema,
         )
+
+
+def _begins_with(prompt: Prompt, held: SlotFacts) -> bool:
+    """Whether a prompt holds all that the slot holds, as text or tokens, or is a conversation, which begins anew."""
+    if prompt.messages:
+        return True
+    if prompt.tokens:
+        return prompt.tokens[: len(held.tokens)] == held.tokens
+    return bool(prompt.text) and prompt.text.startswith(held.text)
 
 
 def make_plan(options: argparse.Namespace) -> Plan:
@@ -65,7 +100,8 @@ def make_plan(options: argparse.Namespace) -> Plan:
     if options.probe != "off":
         raise UsageError(f"Probing at level {options.probe} is not built in this version.", "Leave --probe at off.")
     model = model_settings(options)
-    prompts = [with_given(prompt, options) for prompt in prompts_of(options)]
+    check_slot_files(options)
+    prompts = [with_given(prompt, options) for prompt in _prompts(options)]
     if not prompts:
         raise UsageError("There is nothing to generate from.", "Give --prompt TEXT or --prompts FILE.jsonl.")
     if (chosen := format_of(options)) is not None:
@@ -78,11 +114,29 @@ def make_plan(options: argparse.Namespace) -> Plan:
         prompts=tuple(prompts),
         stop=tuple(options.stop),
         ignore_eos=options.ignore_eos,
+        may_reuse=not options.no_reuse,
+        restored=tuple(options.restore_slot),
+        saved=tuple(options.save_slot),
     )
 
 
+def _prompts(options: argparse.Namespace) -> list[RunPrompt]:
+    """The prompts; where slots are restored and none is given, an empty continuation for each of them."""
+    prompts = prompts_of(options)
+    if not options.restore_slot or options.prompt or options.prompts:
+        return prompts
+    like = prompts[0] if prompts else RunPrompt(Prompt())
+    return [replace(like, prompt=Prompt(is_continuation=True))] * len(options.restore_slot)
+
+
 def _context(options: argparse.Namespace, n_prompts: int) -> ContextSettings:
-    n_slots = MAX_DEFAULT_SLOTS if options.model == DEMO and not options.prompt else min(n_prompts, MAX_DEFAULT_SLOTS)
+    is_demo = options.model == DEMO and not options.prompt and not options.restore_slot
+    n_slots = MAX_DEFAULT_SLOTS if is_demo else min(n_prompts, MAX_DEFAULT_SLOTS)
+    named = [file.slot for file in (*options.restore_slot, *options.save_slot)]
+    if options.slots and named and max(named) >= options.slots:
+        what = f"There is no slot {max(named)} among {options.slots}, which are counted from 0."
+        raise UsageError(what, "Give more --slots, or name another slot.")
+    n_slots = max([n_slots, *(slot + 1 for slot in named)])
     defaults = ContextSettings(n_slots=options.slots or n_slots, use_mtp=not options.no_mtp)
     given: dict[str, Any] = {"n_ctx": options.ctx, "n_draft_max": options.draft_max}
     return replace(

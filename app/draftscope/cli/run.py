@@ -17,6 +17,7 @@ from draftscope.cli.plan import Plan, make_plan
 from draftscope.cli.rpc_option import TRUST
 from draftscope.cli.run_summary import RunSummary
 from draftscope.cli.run_table import as_text
+from draftscope.cli.slot_files import SlotFiles, add_slot_file_options
 from draftscope.cli.terminal import note
 from draftscope.cli.trace_recorder import recording
 from draftscope.engine.client import Client, make_client
@@ -36,6 +37,8 @@ examples:
   draftscope run model.gguf --prompt "def main():" --draft-max 5 --trace run.dscope
   draftscope run model.gguf --prompts prompts.jsonl --no-mtp --json
   draftscope run model.gguf --chat --prompt "Name two cities." --json-schema-file cities.json
+  draftscope run model.gguf --prompt "Once" --save-slot 0:kept.slot
+  draftscope run model.gguf --restore-slot 0:kept.slot --prompt " and then"
   draftscope run model.gguf --prompt "def main():" --rpc 192.168.1.20:50052 --rpc 192.168.1.21:50052
 """
 
@@ -46,6 +49,7 @@ def add_parser(subparsers: Any) -> None:
     add_model(parser)
     add_prompt_options(parser.add_argument_group("prompts"))
     _add_speculation_options(parser.add_argument_group("slots and speculation"))
+    add_slot_file_options(parser.add_argument_group("what slots hold"))
     generation = parser.add_argument_group("generation")
     add_sampling_options(generation)
     add_format_options(generation)
@@ -93,21 +97,26 @@ def run(options: argparse.Namespace) -> int:
 
 def _run(plan: Plan, client: Client, options: argparse.Namespace) -> int:
     view = make_view(plan, as_json=options.json, is_verbose=options.verbose)
-    generation = Generation(client, view)
+    generation, slot_files = Generation(client, view), SlotFiles()
     with view:
         model = generation.load(plan.model, plan.context)
         view.on_loaded(model)
-        first, waiting = plan.tasks(model.n_slots)
+        held = slot_files.restore(generation, plan.restored, model)
+        first, waiting = plan.tasks(model.n_slots, held)
+        view.on_start({(p, t.slot): held[t.slot].text for p, t in first if t.prompt.is_continuation})
         with recording(options.trace, plan, model) as recorder:
             if recorder:
                 view.record_to(recorder)
             outcome = generation.run(first, waiting)
-    summary = RunSummary(plan, model, outcome, view.store, client.n_dropped).as_json()
+        slot_files.save(generation, plan.saved)
+    summary = RunSummary(plan, model, outcome, view.store, client.n_dropped, slot_files).as_json()
     print(json.dumps(summary, indent=2, allow_nan=False) if options.json else as_text(summary))
-    return _exit_code(outcome, recorder.error if recorder else None)
+    return _exit_code(outcome, recorder.error if recorder else None, slot_files.errors)
 
 
-def _exit_code(outcome: Outcome, trace_error: TraceError | None) -> int:
+def _exit_code(outcome: Outcome, trace_error: TraceError | None, not_saved: list[str]) -> int:
+    for error in not_saved:
+        note(error)
     if outcome.is_interrupted:
         return int(ExitCode.INTERRUPTED)
     failed = [result for _, result in outcome.results if result.error]
@@ -115,4 +124,4 @@ def _exit_code(outcome: Outcome, trace_error: TraceError | None) -> int:
         note(f"slot {result.slot} failed: {result.error}")
     if trace_error:
         note(str(trace_error))
-    return int(ExitCode.RUN_FAILED if failed or trace_error else ExitCode.DONE)
+    return int(ExitCode.RUN_FAILED if failed or trace_error or not_saved else ExitCode.DONE)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from draftscope.cli.generation import Outcome
 from draftscope.cli.plan import Plan
+from draftscope.cli.slot_files import SlotFiles
 from draftscope.engine.codec import as_plain
 from draftscope.engine.events import ENGINE_TRACK, Kind, Phase
 from draftscope.engine.protocol import DecodeCounts, ModelReport, SlotResult
@@ -32,18 +33,28 @@ def settings_of(plan: Plan) -> dict[str, Any]:
         "prompts": as_plain(plan.prompts),
         "stop": list(plan.stop),
         "ignore_eos": plan.ignore_eos,
+        "reuse": plan.may_reuse,
     }
 
 
 class RunSummary:
     """Figures of one run. ``n_dropped`` records are missing in the store; counts of results are exact all the same."""
 
-    def __init__(self, plan: Plan, model: ModelReport, outcome: Outcome, store: TraceStore, n_dropped: int) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        model: ModelReport,
+        outcome: Outcome,
+        store: TraceStore,
+        n_dropped: int,
+        slot_files: SlotFiles | None = None,
+    ) -> None:
         self._plan = plan
         self._model = model
         self._outcome = outcome
         self._store = store
         self._n_dropped = n_dropped
+        self._slot_files = slot_files or SlotFiles()
 
     def as_json(self) -> dict[str, Any]:
         """The stable object of ``run --json``; figures that do not exist are null."""
@@ -58,6 +69,7 @@ class RunSummary:
             "fallbacks": self._fallbacks(),
             "records": {"n": self._store.n_records, "dropped": self._n_dropped},
             "totals": self._totals(),
+            "slot_files": self._slot_files.as_json(),
             "is_interrupted": self._outcome.is_interrupted,
         }
 
@@ -132,6 +144,7 @@ class RunSummary:
         return {
             "n_tokens": n_tokens,
             "n_prompt": sum(result.n_prompt for result in results),
+            "n_prompt_processed": sum(result.n_prompt - result.n_reused for result in results),
             "n_rounds": total.n_rounds,
             "draft_n": total.draft_n,
             "draft_n_accepted": total.n_accepted,
@@ -171,6 +184,8 @@ def _slot(prompt: int, result: SlotResult) -> dict[str, Any]:
         "text": result.text,
         "tokens": list(result.tokens),
         "n_prompt": result.n_prompt,
+        "n_reused": result.n_reused,
+        "reuse": result.reuse,
         "n_tokens": len(result.tokens),
         "n_rounds": result.n_rounds,
         "draft_n": result.draft_n,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from draftscope.base.units import duration, rate
+from draftscope.base.units import bytes_text, duration, rate
 from draftscope.cli.terminal import figure_or_dash, percent_or_dash, table
 
 MOST_FALLBACKS = 10
@@ -15,11 +15,14 @@ MOST_FALLBACKS = 10
 
 def as_text(summary: dict[str, Any]) -> str:
     """The object of ``run --json`` as a line for each task, and what the run cost."""
-    header = ("slot", "prompt", "tokens", "accepted", "length", "by position", "tok/s", "first token")
+    has_reused = any(slot["n_reused"] for slot in summary["slots"])
+    reused_header = ("reused",) if has_reused else ()
+    header = ("slot", "prompt", *reused_header, "tokens", "accepted", "length", "by position", "tok/s", "first token")
     rows = [
         (
             str(slot["slot"]),
             str(slot["prompt"] + 1),
+            *((f"{slot['n_reused']} of {slot['n_prompt']}",) if has_reused else ()),
             str(slot["n_tokens"]),
             percent_or_dash(slot["acceptance"]),
             figure_or_dash(slot["mean_accepted_length"]),
@@ -52,6 +55,7 @@ def _lines(summary: dict[str, Any]) -> Iterator[str]:
     else:
         yield f"no drafts   {speculation['reason']}"
     yield from _fallbacks(summary["fallbacks"])
+    yield from _slot_files(summary["slot_files"])
     totals = summary["totals"]
     speed = rate(totals["tokens_per_second"] or math.nan)
     yield f"in all      {totals['n_tokens']} tokens in {duration(totals['wall_ms'] * 1e6)} with prompts: {speed}"
@@ -67,6 +71,14 @@ def _fallbacks(fallbacks: list[dict[str, Any]]) -> Iterator[str]:
         yield f"{'' if index else 'fallbacks':<12}{fallback['sentence']}"
     if (n_more := len(fallbacks) - MOST_FALLBACKS) > 0:
         yield f"{'':<12}and {n_more} more, which --json lists"
+
+
+def _slot_files(files: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
+    """Which slots came from files and went into some."""
+    for name, rows in (("restored", files["restored"]), ("saved", [row for row in files["saved"] if not row["error"]])):
+        for index, row in enumerate(rows):
+            what = f"slot {row['slot']}, {row['n_tokens']} tokens, {bytes_text(row['size_bytes'])}: {row['file']}"
+            yield f"{'' if index else name:<12}{what}"
 
 
 def _time(durations: dict[str, Any] | None) -> str:

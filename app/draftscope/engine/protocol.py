@@ -396,7 +396,7 @@ class SlotResult:
 
 @dataclass(frozen=True, slots=True)
 class SlotFacts:
-    """What a slot holds, and the text of it.
+    """What a slot holds, and the text of it without the begin token; '' where the model has no tokenizer.
 
     ``n_decoded`` of its ``n_tokens`` are in the target's memory and ``n_draft`` in the draft context's; ``n_waiting``
     rows are still to be taken in by that. Prompt checkpoints are in host memory.

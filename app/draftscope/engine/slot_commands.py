@@ -63,13 +63,20 @@ def carry_out(
             n_bytes = _restore(command, backend, model, beat)
         case _:
             assert_never(command)
-    return SlotChanged(command.id, facts_of(changed, backend), n_bytes)
+    return SlotChanged(command.id, facts_of(changed, backend, model), n_bytes)
 
 
-def facts_of(slot: int, backend: Backend) -> SlotFacts:
+def facts_of(slot: int, backend: Backend, model: ModelReport) -> SlotFacts:
     """What a slot holds, with its tokens and their text."""
     tokens = backend.slot_tokens(slot)
-    return dataclasses.replace(backend.slot_facts(slot), tokens=tokens, text=backend.text_of(tokens))
+    text = _text_of(tokens, backend) if model.has_tokenizer else ""
+    return dataclasses.replace(backend.slot_facts(slot), tokens=tokens, text=text)
+
+
+def _text_of(tokens: tuple[int, ...], backend: Backend) -> str:
+    """The text, without the begin token that the engine put before it: nobody wrote that."""
+    begin = backend.tokenize("", parse_special=False, add_special=True)
+    return backend.text_of(tokens[len(begin) :] if begin == tokens[: len(begin)] else tokens)
 
 
 def _check_rewind(command: RewindSlot, backend: Backend) -> None:
