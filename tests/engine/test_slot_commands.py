@@ -10,7 +10,6 @@ import pytest
 
 from draftscope.engine.client import Client, make_client
 from draftscope.engine.errors import ErrorCode
-from draftscope.engine.library import core
 from draftscope.engine.protocol import (
     ClearSlot,
     Closing,
@@ -34,12 +33,8 @@ PROMPT = "def main():\n    import sys\n    for line in sys.stdin:\n        print
 
 SPACING = 16
 
-needs_slots = pytest.mark.skipif(
-    not hasattr(core.Engine, "slot_facts"), reason="the installed core forgets a slot with its task"
-)
 
-
-@pytest.fixture(params=[pytest.param("native", marks=needs_slots), "fake:0"])
+@pytest.fixture(params=["native", "fake:0"])
 def client(request: pytest.FixtureRequest) -> Iterator[Client]:
     client = make_client(request.param, in_process=True)
     yield client
@@ -144,7 +139,7 @@ def test_a_rewind_beyond_what_is_held_is_refused(talk: Talk) -> None:
 
 def test_a_fork_goes_on_as_the_slot_that_it_came_from_and_both_go_their_ways(talk: Talk) -> None:
     run_one(talk, task(0, PROMPT))
-    held = talk.change(RewindSlot(talk.client.next_id(), 0, 12))
+    held = talk.change(RewindSlot(talk.client.next_id(), 0, 20))
     forked = talk.change(ForkSlot(talk.client.next_id(), 0, 2))
     assert forked.slot == 2
     assert without_numbers(forked) == without_numbers(held)

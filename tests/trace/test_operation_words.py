@@ -34,6 +34,8 @@ def test_a_result_says_what_it_reused(name, n, clause):
 
 def test_other_operations_say_what_they_kept_and_in_which_round():
     assert words_of(code=Operation.REWIND, n=12, round=7) == "slot 2 · slot rewound · 12 tokens kept · round 7"
+    assert words_of(code=Operation.SHIFT, n=1) == "slot 2 · context shifted · 1 token forgotten"
+    assert words_of(code=Operation.PROMPT_SAVE, n=64) == "slot 2 · prompt checkpoint saved · after 64 tokens"
     assert words_of(code=Operation.CLEAR) == "slot 2 · slot cleared"
 
 

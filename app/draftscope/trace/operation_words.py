@@ -39,6 +39,15 @@ REUSES = {
 """Why so much was reused, and no more: as the second half of a sentence."""
 
 
+_AMOUNTS = {
+    int(Operation.SHIFT): "{} forgotten",
+    int(Operation.PROMPT_SAVE): "after {}",
+    int(Operation.PROMPT_RESTORE): "after {}",
+    int(Operation.PROMPT_EVICT): "after {}",
+}
+"""What the count of an operation says, where it is not how much was kept."""
+
+
 def reuse_words(name: str) -> str:
     """A ``Reuse`` in words, by its name in lower case as results have it; a name that is not known stays as it is."""
     return REUSES[Reuse[name.upper()]] if name.upper() in Reuse.__members__ else name
@@ -62,7 +71,7 @@ def operation_words(record: Any) -> str:
     if code == Operation.SUBMIT:
         words.append(reuse_clause(n, Reuse(reuse).name.lower() if reuse in {int(why) for why in Reuse} else ""))
     elif n > 0:
-        words.append(f"{_amount(n)} kept")
+        words.append(_AMOUNTS.get(code, "{} kept").format(_amount(n)))
     if record["round"] != NO_ROUND:
         words.append(f"round {int(record['round'])}")
     return " · ".join(word for word in words if word)
