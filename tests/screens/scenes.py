@@ -6,6 +6,9 @@ import dataclasses
 import os
 import signal
 from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import QPoint
 
 from draftscope.base.paths import demo_model
 from draftscope.base.theme import THEMES
@@ -86,6 +89,32 @@ def eight_slots(stage: Stage) -> None:
     stage.shoot_window("eight-slots")
     stage.shoot_panel("timeline", "host-checkpoints")
     stage.shoot_panel("engine", "host-checkpoints")
+
+
+def slots(stage: Stage) -> None:
+    """Slots that hold what a run left, what was forked to them, or nothing; their menu; a prompt that is reused."""
+    stage.run_demo()
+    stage.run()
+    stage.shoot_window("slots-reused")
+    session = stage.session
+    session.slots.fork(0, 2)
+    session.slots.clear(3)
+    stage.pump(lambda: not session.slots.is_changing)
+    session.view.select_slot(0)
+    session.view.select_round(int(session.trace.kind(Kind.ROUND)["round"][10]))
+    stage.settle()
+    stage.shoot_window("slots-changed")
+    session.slots.save(0, Path(stage.out) / "kept.slot")
+    stage.pump(lambda: not session.slots.is_changing)
+    stage.shoot_window("slot-saved")
+    stage.shoot_dialog("fork-slot", stage.window.actions_by_id["fork_slot"].trigger)
+    stage.shoot_dialog("save-slot", stage.window.actions_by_id["save_slot"].trigger)
+    stage.panel("output").slot_menu_asked.emit(0, stage.window.mapToGlobal(QPoint(200, 200)))  # type: ignore[attr-defined]
+    stage.settle()
+    menu = stage.app.activePopupWidget()
+    assert menu is not None
+    stage.shoot_now(menu, "menu-slot", stage.appearance.theme)
+    menu.close()
 
 
 def ways_back(stage: Stage) -> None:
@@ -202,6 +231,7 @@ SCENES: tuple[tuple[str, Callable[[Stage], None]], ...] = (
     ("native", demo),
     ("native", without_drafts),
     ("native", eight_slots),
+    ("native", slots),
     ("native", ways_back),
     ("fake:0", fallbacks),
     ("fake:0", without_checkpoints),

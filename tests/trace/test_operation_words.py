@@ -21,15 +21,19 @@ def test_every_operation_and_every_reason_has_words():
 
 def test_a_prompt_says_how_much_of_it_was_there_and_why_no_more():
     assert words_of(code=Operation.SUBMIT, n=0, m=Reuse.NONE) == "slot 2 · prompt submitted"
-    dropped = words_of(code=Operation.SUBMIT, n=1, m=Reuse.TAIL_DROPPED)
-    assert dropped.endswith("1 token reused: what differed was dropped")
-    assert "nothing reused: reuse was turned off" in words_of(code=Operation.SUBMIT, n=0, m=Reuse.TURNED_OFF)
+    dropped = words_of(code=Operation.SUBMIT, n=12, position=1300, m=Reuse.TAIL_DROPPED)
+    assert dropped.endswith("12 of 1,300 prompt tokens reused: what differed was dropped")
+    assert "nothing of the prompt reused: reuse was turned off" in words_of(
+        code=Operation.SUBMIT, n=0, m=Reuse.TURNED_OFF
+    )
 
 
-@pytest.mark.parametrize(("name", "n", "clause"), [("", 0, ""), ("none", 0, ""), ("kept", 30, "30 tokens reused: the")])
+@pytest.mark.parametrize(
+    ("name", "n", "clause"), [("", 0, ""), ("none", 0, ""), ("kept", 30, "30 of 31 prompt tokens reused: the")]
+)
 def test_a_result_says_what_it_reused(name, n, clause):
-    assert reuse_clause(n, name).startswith(clause)
-    assert bool(reuse_clause(n, name)) == bool(clause)
+    assert reuse_clause(n, name, 31).startswith(clause)
+    assert bool(reuse_clause(n, name, 31)) == bool(clause)
 
 
 def test_other_operations_say_what_they_kept_and_in_which_round():

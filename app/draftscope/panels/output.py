@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import ClassVar
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QCheckBox, QFrame, QGridLayout, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
@@ -42,9 +43,14 @@ class OutputPanel(Panel):
     title: ClassVar[str] = "Output"
     surface: ClassVar[str] = "window"
 
+    slot_menu_asked = Signal(int, QPoint)
+    """A menu of what can be done with a slot is to appear there, in global coordinates."""
+
     def __init__(self, session: Session, theme: Theme) -> None:
         super().__init__(session, theme)
         self.cards: dict[int, SlotCard] = {}
+        self._other_texts: dict[int, str] = {}
+        self._texts_before: dict[int, str] = {}
         self._n_tokens_seen = 0
         self._generation = session.trace.generation
         self._grid_host = QWidget()
@@ -57,7 +63,10 @@ class OutputPanel(Panel):
         session.records_appended.connect(self.mark_news)
         session.run_started.connect(self._on_run_started)
         session.run_finished.connect(self.mark_stale)
+        session.slots.changed.connect(self.mark_stale)
+        session.slots.text_changed.connect(self._on_text_changed)
         session.view.selected_round_changed.connect(self._on_round_selected)
+        session.view.selected_slot_changed.connect(self._on_slot_selected)
         session.view.show_rejected_changed.connect(self._on_show_rejected)
 
     def _build(self) -> None:
@@ -82,7 +91,7 @@ class OutputPanel(Panel):
         layout.addLayout(foot)
 
     def _why_empty(self) -> tuple[str, str] | None:
-        if self.session.tasks:
+        if self._wanted():
             return None
         return why_no_run(self.session, "the text of every slot, token by token")
 
@@ -95,22 +104,31 @@ class OutputPanel(Panel):
         rest = "waiting" if self.session.is_running else "did not run"
         for slot, card in self.cards.items():
             card.header.show_figures(words.get(slot, rest), _figures(self.session.acceptance.slot(slot)))
+            card.strip.show_held(self.session.slots.held.get(slot), is_running=self.session.is_running)
         total = self.session.acceptance.total()
         self._legend.show_positions(sum(1 for drafted in total.drafted_at if drafted > 0))
         self._rejected.setVisible(total.draft_n > 0)
 
+    def _wanted(self) -> set[int]:
+        """Slots that a card is shown of."""
+        used = {task.slot for task in self.session.tasks} | set(self.session.trace.slots())
+        return used | {slot for slot, held in self.session.slots.held.items() if held.n_tokens}
+
     def _make_cards(self) -> None:
-        wanted = {task.slot for task in self.session.tasks} | set(self.session.trace.slots())
+        wanted = self._wanted()
         if wanted == set(self.cards):
             return
         tasks = {task.slot: task for task in self.session.tasks}
         for slot in sorted(wanted - set(self.cards)):
             flow = TokenFlow(self.session.pieces)
-            flow.prompt = prompt_text(tasks[slot]) if slot in tasks else ""
+            flow.prompt = self._start_of(slot, tasks.get(slot))
             card = self.cards[slot] = SlotCard(slot, flow, self.theme, self.paint_clock)
             card.view.set_shows_rejected(self.session.view.show_rejected)
             card.view.set_selected_round(self.session.view.selected_round)
             card.view.round_clicked.connect(self.session.view.select_round)
+            card.set_selected(slot == self.session.view.selected_slot)
+            card.pressed.connect(partial(self.session.view.select_slot, slot))
+            card.strip.menu_asked.connect(partial(self.slot_menu_asked.emit, slot))
         for slot in set(self.cards) - wanted:
             self._discard(self.cards.pop(slot))
         self._arrange()
@@ -122,15 +140,35 @@ class OutputPanel(Panel):
         model = self.session.model
         has_pieces = self.session.is_running and (model is None or model.has_tokenizer)
         for slot, card in self.cards.items():
+            if slot in self._other_texts:
+                continue
             card.view.flow.append(new[new["slot"] == slot], has_pieces=has_pieces)
             card.view.sync()
 
     def _on_run_started(self) -> None:
+        self._texts_before = {slot: card.view.flow.text for slot, card in self.cards.items()}
         for card in self.cards.values():
             self._discard(card)
         self.cards.clear()
+        self._other_texts.clear()
         self._n_tokens_seen = 0
         self._generation = self.session.trace.generation
+        self.mark_stale()
+
+    def _start_of(self, slot: int, task: SlotTask | None) -> str:
+        """What a card begins with: the text that the slot was given by hand, or its prompt after what was before."""
+        if slot in self._other_texts:
+            return _end_of(self._other_texts[slot])
+        if task is None:
+            return ""
+        before = self._texts_before.get(slot, "") if task.prompt.is_continuation else ""
+        return _end_of(before + prompt_text(task))
+
+    def _on_text_changed(self, slot: int, text: str) -> None:
+        """What the run left in a slot is gone; its card shows what is there now."""
+        self._other_texts[slot] = text
+        if slot in self.cards:
+            self._discard(self.cards.pop(slot))
         self.mark_stale()
 
     def _discard(self, card: SlotCard) -> None:
@@ -158,6 +196,10 @@ class OutputPanel(Panel):
     def _on_round_selected(self) -> None:
         for card in self.cards.values():
             card.view.set_selected_round(self.session.view.selected_round)
+
+    def _on_slot_selected(self) -> None:
+        for slot, card in self.cards.items():
+            card.set_selected(slot == self.session.view.selected_slot)
 
     def _on_show_rejected(self) -> None:
         shows = self.session.view.show_rejected
@@ -192,6 +234,10 @@ def prompt_text(task: SlotTask) -> str:
     text = prompt.text
     if prompt.messages:
         text = "".join(f"{message.role}: {message.content}\n" for message in prompt.messages)
+    return _end_of(text)
+
+
+def _end_of(text: str) -> str:
     return text if len(text) <= MAX_PROMPT_SHOWN else f"… {text[-MAX_PROMPT_SHOWN:]}"
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QRectF, Qt
-from PySide6.QtGui import QColor, QContextMenuEvent, QPainter, QPaintEvent, QPen, QResizeEvent
+from PySide6.QtCore import QEvent, QObject, QRectF, Qt, Signal
+from PySide6.QtGui import QColor, QContextMenuEvent, QMouseEvent, QPainter, QPaintEvent, QPen, QResizeEvent
 from PySide6.QtWidgets import QMenu, QPushButton, QVBoxLayout, QWidget
 
 from draftscope.base.theme import Theme
 from draftscope.panels.card_header import CardHeader
 from draftscope.panels.paint_clock import PaintClock
 from draftscope.panels.panel_style import small_button_style
+from draftscope.panels.slot_strip import SlotStrip
 from draftscope.panels.token_flow import TokenFlow
 from draftscope.panels.token_view import TokenView
 
@@ -17,12 +18,16 @@ RADIUS = 6
 
 
 class SlotCard(QWidget):
-    """Header and token view on one rounded surface; a button leads back to the end when the reader scrolled up."""
+    """Header, strip and token view on one surface; a button leads back to the end when the reader scrolled up."""
+
+    pressed = Signal()
+    """Somebody clicked on it, wherever."""
 
     def __init__(self, slot: int, flow: TokenFlow, theme: Theme, clock: PaintClock) -> None:
         super().__init__()
         self.slot = slot
         self._theme = theme
+        self._is_selected = False
         self.header = CardHeader(slot, theme, self)
         self.view = TokenView(flow, theme, clock)
         self.view.setAccessibleName(f"Text of slot {slot}")
@@ -30,9 +35,12 @@ class SlotCard(QWidget):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(2, 4, 2, 4)
         layout.setSpacing(0)
+        self.strip = SlotStrip(slot, theme)
         layout.addWidget(self.header)
+        layout.addWidget(self.strip)
         layout.addWidget(self.view, 1)
         self.setMinimumSize(240, 120)
+        self.view.viewport().installEventFilter(self)
         self._latest = QPushButton("Go to the latest", self)
         self._latest.setCursor(Qt.CursorShape.PointingHandCursor)
         self._latest.setFocusPolicy(Qt.FocusPolicy.NoFocus)
@@ -47,15 +55,34 @@ class SlotCard(QWidget):
         """Take the colours of a theme."""
         self._theme = theme
         self.header.set_theme(theme)
+        self.strip.set_theme(theme)
         self.view.set_theme(theme)
         self._latest.setStyleSheet(small_button_style(theme))
         self.update()
 
+    def set_selected(self, is_selected: bool) -> None:
+        """Show whether the selection is about this slot."""
+        if is_selected != self._is_selected:
+            self._is_selected = is_selected
+            self.update()
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802
+        """Tell of a click on the head."""
+        self.pressed.emit()
+        super().mousePressEvent(event)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
+        """Tell of a click on the text, which does with it what it does."""
+        if event.type() == QEvent.Type.MouseButtonPress:
+            self.pressed.emit()
+        return super().eventFilter(watched, event)
+
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
-        """The surface and its border, in the accent colour while the text has the keyboard."""
+        """The surface and its border: in the accent colour while the text has the keyboard, stronger when selected."""
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        border = self._theme.accent if self.view.hasFocus() else self._theme.line
+        rest = self._theme.dim if self._is_selected else self._theme.line
+        border = self._theme.accent if self.view.hasFocus() else rest
         painter.setPen(QPen(QColor(border), 1))
         painter.setBrush(QColor(self._theme.panel))
         painter.drawRoundedRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), RADIUS, RADIUS)

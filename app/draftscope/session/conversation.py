@@ -173,8 +173,10 @@ class Conversation(QObject):
             case Finished():
                 self._n_deaths = 0
                 self._end_run(answer)
-            case Cancelled() | Done() | SlotChanged():
+            case Cancelled() | Done():
                 self._on_not_loaded()
+            case SlotChanged():
+                pass  # never awaited here: see ``slots``
             case Failed():
                 self._on_failed(answer.error)
             case _:

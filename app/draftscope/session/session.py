@@ -39,6 +39,7 @@ from draftscope.session.meter import Meter
 from draftscope.session.run_record import RunRecord
 from draftscope.session.run_request import RunRequest
 from draftscope.session.samples import demo_model_settings, demo_request
+from draftscope.session.slots import Slots
 from draftscope.session.state import SessionState
 from draftscope.session.view_state import ViewState
 from draftscope.trace.acceptance import AcceptanceTable
@@ -59,6 +60,7 @@ class Session(QObject):
         log: the engine's lines and the session's own.
         exports: progress and end of exports.
         fallbacks: logs each fallback and tells of the first of its kind.
+        slots: what the slots hold, and what can be done with it while nothing is at work in them.
     """
 
     state_changed = Signal()
@@ -82,6 +84,7 @@ class Session(QObject):
         self._client = client
         self._record = RunRecord()
         self._conversation = Conversation(client, self)
+        self.slots = Slots(client, self)
         self._n_dropped_before = 0
         self._n_lines_told = 0
         self._is_closed = False
@@ -94,6 +97,8 @@ class Session(QObject):
         conversation.failed.connect(self.failed)
         conversation.progress_changed.connect(self.progress_changed)
         conversation.noted.connect(self.log.note)
+        self.slots.told.connect(self._on_slot_told)
+        self.slots.failed.connect(self._on_slot_failed)
         conversation.model_replaced.connect(self._on_model_replaced)
         conversation.run_started.connect(self._on_run_started)
         conversation.run_finished.connect(self._on_run_finished)
@@ -125,6 +130,12 @@ class Session(QObject):
         """How the model was loaded or is being loaded; None when nothing is."""
         target = self._conversation.loading or self._conversation.loaded
         return None if target is None else target.model
+
+    @property
+    def context(self) -> ContextSettings | None:
+        """The contexts that are in place, as they were asked for; None when there are none, or they are not known."""
+        loaded = self._conversation.loaded
+        return None if loaded is None else loaded.context
 
     @property
     def death(self) -> EngineDied | None:
@@ -220,6 +231,7 @@ class Session(QObject):
 
     def restart_engine(self) -> None:
         """End the engine process if it lives, start a new one, and load the model again that was loaded."""
+        self.slots.forget()
         self._conversation.restart()
 
     def export_chrome(self, path: str | Path, *, with_text: bool = True) -> None:
@@ -257,6 +269,7 @@ class Session(QObject):
 
     def _take_records(self, records: Records) -> None:
         """Keep records of the run; those of loads and of contexts being made belong to none."""
+        self.slots.follow(records)
         if not self.is_running:
             return
         self.meter.n_dropped = self._client.n_dropped - self._n_dropped_before
@@ -272,13 +285,25 @@ class Session(QObject):
             case Pieces():
                 self._record.add_pieces(answer.pieces)
             case EngineDied():
+                self.slots.forget()
                 self._conversation.take_death(answer)
             case LoadProgress():
                 self._conversation.take_progress(answer)
+            case SlotChanged() | Failed() if self.slots.take(answer):
+                pass
             case Loaded() | Finished() | SlotChanged() | Cancelled() | Done() | Failed():
+                if isinstance(answer, Loaded | Cancelled):
+                    self.slots.forget()
                 self._conversation.take_closing(answer)
             case _:
                 assert_never(answer)
+
+    def _on_slot_told(self, sentence: str) -> None:
+        self.log.note("info", sentence)
+
+    def _on_slot_failed(self, error: ErrorReport) -> None:
+        self.log.note("error", error.message)
+        self.failed.emit(error)
 
     def _on_model_replaced(self) -> None:
         self._record.forget()

@@ -53,15 +53,16 @@ def reuse_words(name: str) -> str:
     return REUSES[Reuse[name.upper()]] if name.upper() in Reuse.__members__ else name
 
 
-def reuse_clause(n_reused: int, name: str) -> str:
-    """How many tokens of a prompt were there already, and why; '' for the first prompt of a slot."""
+def reuse_clause(n_reused: int, name: str, n_prompt: int) -> str:
+    """How many tokens of a prompt were there already, and why no more; '' for the first prompt of a slot."""
     if name in ("", Reuse.NONE.name.lower()):
         return ""
-    return f"{_amount(n_reused)} reused: {reuse_words(name)}"
+    amount = f"{n_reused:,} of {n_prompt:,} prompt tokens" if n_reused else "nothing of the prompt"
+    return f"{amount} reused: {reuse_words(name)}"
 
 
 def operation_words(record: Any) -> str:
-    """What an ``OPERATION`` record tells, such as ``slot 2 · prompt submitted · 300 tokens reused: ...``.
+    """What an ``OPERATION`` record tells, such as ``slot 2 · prompt submitted · 30 of 31 prompt tokens ...``.
 
     Codes that this version does not know are told as such.
     """
@@ -69,7 +70,8 @@ def operation_words(record: Any) -> str:
     known = code in {int(operation) for operation in Operation}
     words = [f"slot {int(record['slot'])}", OPERATIONS[Operation(code)] if known else f"unknown operation {code}"]
     if code == Operation.SUBMIT:
-        words.append(reuse_clause(n, Reuse(reuse).name.lower() if reuse in {int(why) for why in Reuse} else ""))
+        name = Reuse(reuse).name.lower() if reuse in {int(why) for why in Reuse} else ""
+        words.append(reuse_clause(n, name, int(record["position"])))
     elif n > 0:
         words.append(_AMOUNTS.get(code, "{} kept").format(_amount(n)))
     if record["round"] != NO_ROUND:

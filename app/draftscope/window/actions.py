@@ -12,15 +12,22 @@ from draftscope.window.situation import (
     why_not_demo,
     why_not_deselect,
     why_not_export,
+    why_not_fork,
+    why_not_held,
     why_not_recent,
+    why_not_rewind,
     why_not_rounds,
     why_not_run,
     why_not_run_again,
     why_not_setup,
+    why_not_slot,
     why_not_stop,
 )
 
-MENUS = ("File", "Run", "View", "Help")
+MENUS = ("File", "Run", "Slot", "View", "Help")
+
+SLOT_ACTIONS = ("go_on", "rewind_slot", "fork_slot", "", "save_slot", "restore_slot", "", "clear_slot")
+"""Ids of the actions in a slot's own menu; '' is a line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +166,57 @@ ACTIONS = (
         Commands.restart_engine,
         icon="restart",
         group=2,
+    ),
+    Action(
+        "go_on",
+        "Go on in this slot",
+        "Slot",
+        "Generate on from what the selected slot holds",
+        Commands.go_on_in_slot,
+        why_not=why_not_held,
+    ),
+    Action(
+        "rewind_slot",
+        "Rewind to the selected round",
+        "Slot",
+        "Let the selected slot hold what it held after the selected round",
+        Commands.rewind_slot,
+        why_not=why_not_rewind,
+    ),
+    Action(
+        "fork_slot",
+        "Fork to…",
+        "Slot",
+        "Let another slot hold what the selected one holds",
+        Commands.fork_slot,
+        why_not=why_not_fork,
+    ),
+    Action(
+        "save_slot",
+        "Save slot…",
+        "Slot",
+        "Write what the selected slot holds into a file, for this model",
+        Commands.save_slot,
+        group=1,
+        why_not=why_not_held,
+    ),
+    Action(
+        "restore_slot",
+        "Restore slot…",
+        "Slot",
+        "Let the selected slot hold what a file holds",
+        Commands.restore_slot,
+        group=1,
+        why_not=why_not_slot,
+    ),
+    Action(
+        "clear_slot",
+        "Clear slot",
+        "Slot",
+        "Empty the selected slot",
+        Commands.clear_slot,
+        group=2,
+        why_not=why_not_held,
     ),
     _panel("acceptance", "Acceptance", "Alt+1"),
     _panel("timeline", "Timeline", "Alt+2"),

@@ -8,13 +8,17 @@ from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtWidgets import QDialog, QMainWindow
 
 from draftscope.engine.events import Kind
+from draftscope.engine.protocol import Prompt, SlotTask
 from draftscope.engine.rpc import split_names
+from draftscope.session.run_request import RunRequest
 from draftscope.session.run_setup import RunSetup
 from draftscope.session.session import Session
 from draftscope.session.settings import Settings
 from draftscope.session.state import SessionState
 from draftscope.window.appearance import Appearance
+from draftscope.window.chosen_slot import ChosenSlot
 from draftscope.window.docks import Docks
+from draftscope.window.slot_dialogs import ask_for_fork, ask_for_restore, ask_for_save
 
 
 class Commands(QObject):
@@ -43,6 +47,7 @@ class Commands(QObject):
         self._settings = settings
         self._appearance = appearance
         self._docks = docks
+        self._chosen = ChosenSlot(session)
 
     # ---- file
 
@@ -123,6 +128,44 @@ class Commands(QObject):
     def restart_engine(self) -> None:
         """Start the engine anew."""
         self._session.restart_engine()
+
+    # ---- the selected slot
+
+    def go_on_in_slot(self) -> None:
+        """Generate on from what the slot holds, with the sampling of the controls."""
+        slot, context = self._chosen.slot, self._session.context
+        if slot is not None and context is not None:
+            values = self._setup.values
+            prompt = Prompt(is_continuation=True)
+            task = SlotTask(slot, prompt, values.sampling, values.max_tokens, values.stop, values.ignore_eos)
+            self._session.run(RunRequest(context, (task,)))
+
+    def rewind_slot(self) -> None:
+        """Go back to the selected round."""
+        n_tokens = self._chosen.n_to_rewind
+        if self._chosen.slot is not None and n_tokens is not None:
+            self._session.slots.rewind(self._chosen.slot, n_tokens)
+
+    def fork_slot(self) -> None:
+        """Ask for the slot that is to hold the same, unless there is just one."""
+        slot, model = self._chosen.slot, self._session.model
+        if slot is not None and model is not None:
+            ask_for_fork(self._window, self._session.slots, slot, model.n_slots)
+
+    def save_slot(self) -> None:
+        """Ask for the file."""
+        if self._chosen.slot is not None:
+            ask_for_save(self._window, self._session, self._chosen.slot)
+
+    def restore_slot(self) -> None:
+        """Ask for the file."""
+        if self._chosen.slot is not None:
+            ask_for_restore(self._window, self._session, self._chosen.slot)
+
+    def clear_slot(self) -> None:
+        """Empty the slot."""
+        if self._chosen.slot is not None:
+            self._session.slots.clear(self._chosen.slot)
 
     # ---- view
 

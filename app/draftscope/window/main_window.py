@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from PySide6.QtCore import QSize, Qt, QTimer
+from PySide6.QtCore import QPoint, QSize, Qt, QTimer
 from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent
-from PySide6.QtWidgets import QMainWindow, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QMainWindow, QMenu, QStackedWidget, QVBoxLayout, QWidget
 
 from draftscope.base.theme import Theme
 from draftscope.engine.errors import ErrorCode, ErrorReport
@@ -21,7 +21,9 @@ from draftscope.session.settings import Settings
 from draftscope.session.state import SessionState
 from draftscope.trace.fallback_words import Fallback
 from draftscope.window.action_set import ActionSet
+from draftscope.window.actions import SLOT_ACTIONS
 from draftscope.window.appearance import Appearance
+from draftscope.window.chosen_slot import ChosenSlot
 from draftscope.window.command_palette import CommandPalette
 from draftscope.window.commands import Commands
 from draftscope.window.docks import Docks
@@ -50,6 +52,7 @@ class MainWindow(QMainWindow):
         self.panels: list[Panel] = [self.output]
         self.docks = Docks(self, DOCKED, appearance.theme)
         self.commands = Commands(self, session, self.setup, settings, appearance, self.docks)
+        self.chosen = ChosenSlot(session)
         self.actions_by_id = ActionSet(self.commands, appearance.theme, self)
         self.notices = NoticeArea()
         self._load_notice = ProgressNotice(self.commands.stop)
@@ -95,6 +98,8 @@ class MainWindow(QMainWindow):
         session.fallbacks.fell_back.connect(self._on_fell_back)
         session.run_started.connect(self.notices.clear)
         self.commands.load_asked.connect(self.notices.clear)
+        session.slots.saved.connect(self._on_slot_saved)
+        self.output.slot_menu_asked.connect(self._show_slot_menu)
         session.exports.progressed.connect(self._on_export_progressed)
         session.exports.ended.connect(self._on_export_ended)
         session.view.show_rejected_changed.connect(self._on_show_rejected)
@@ -126,6 +131,11 @@ class MainWindow(QMainWindow):
             has_last_request=session.last_request is not None,
             has_selection=session.view.selected_round is not None,
             has_recent=bool(self.settings.recent_files),
+            n_slots=session.model.n_slots if session.model is not None else 0,
+            slot=self.chosen.slot,
+            n_held=self.chosen.n_held,
+            n_to_rewind=self.chosen.n_to_rewind,
+            is_changing_slot=session.slots.is_changing,
             is_exporting=session.exports.is_running,
             is_full_screen=self.isFullScreen(),
             shows_rejected=session.view.show_rejected,
@@ -168,6 +178,19 @@ class MainWindow(QMainWindow):
             if self.session.last_request is not None:
                 offers.append(Offer("Run again", self.actions_by_id["run_again"].trigger))
         self.notices.show_notice(Notice(report.message, report.hint, details, offers))
+
+    def _on_slot_saved(self, sentence: str) -> None:
+        self.notices.show_notice(Notice(sentence, "", tone="ok"))
+
+    def _show_slot_menu(self, slot: int, place: QPoint) -> None:
+        self.session.view.select_slot(slot)
+        self._follow()
+        menu = QMenu(f"Slot {slot}", self)
+        menu.setToolTipsVisible(True)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        for id in SLOT_ACTIONS:
+            menu.addAction(self.actions_by_id[id]) if id else menu.addSeparator()
+        menu.popup(place)
 
     def _on_fell_back(self, fallback: Fallback) -> None:
         offers = [Offer("Show all", self.commands.show_fallbacks)]

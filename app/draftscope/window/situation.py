@@ -18,6 +18,14 @@ class Situation:
     has_last_request: bool = False
     has_selection: bool = False
     has_recent: bool = False
+    n_slots: int = 0
+    slot: int | None = None
+    """The selected slot, or the only one."""
+    n_held: int = 0
+    """Tokens that the slot holds."""
+    n_to_rewind: int | None = None
+    """Tokens that it held after the selected round."""
+    is_changing_slot: bool = False
     is_exporting: bool = False
     is_full_screen: bool = False
     shows_rejected: bool = True
@@ -93,3 +101,40 @@ def why_not_rounds(now: Situation) -> str:
 def why_not_deselect(now: Situation) -> str:
     """Why there is no selection to clear, or ''."""
     return "" if now.has_selection else "No round is selected."
+
+
+def why_not_slot(now: Situation) -> str:
+    """Why nothing can be done with a slot, or ''."""
+    match now.state:
+        case SessionState.NO_MODEL:
+            return "No model is loaded: open a GGUF file, or run the demo."
+        case SessionState.LOADING:
+            return "The model is still loading."
+        case SessionState.RUNNING | SessionState.STOPPING:
+            return "A run is going on: stop it first."
+        case SessionState.ENGINE_DIED:
+            return "The engine has ended: start it again."
+    if now.is_changing_slot:
+        return "A slot is being changed: wait a moment."
+    return "" if now.slot is not None else "Select a slot first: click on its card."
+
+
+def why_not_held(now: Situation) -> str:
+    """Why nothing can be done with what a slot holds, or ''."""
+    return why_not_slot(now) or ("" if now.n_held else f"Slot {now.slot} holds nothing.")
+
+
+def why_not_fork(now: Situation) -> str:
+    """Why a slot cannot be forked, or ''."""
+    return why_not_held(now) or ("" if now.n_slots > 1 else "There is no other slot: load the model with more of them.")
+
+
+def why_not_rewind(now: Situation) -> str:
+    """Why a slot cannot go back to the selected round, or ''."""
+    if reason := why_not_held(now):
+        return reason
+    if not now.has_selection:
+        return "Select a round first: click on a token, or on the timeline."
+    if now.n_to_rewind is None:
+        return f"Slot {now.slot} had no part in the selected round, or holds something else by now."
+    return "" if now.n_to_rewind < now.n_held else f"The selected round is the last that slot {now.slot} holds."
