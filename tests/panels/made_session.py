@@ -19,9 +19,11 @@ from draftscope.session.log_book import LogBook
 from draftscope.session.meter import Meter
 from draftscope.session.run_record import RunRecord
 from draftscope.session.run_request import RunRequest
+from draftscope.session.slots import Slots
 from draftscope.session.state import SessionState
 from draftscope.session.view_state import ViewState
 from tests.panels.made_run import PIECES, RunMaker
+from tests.session.scripted_client import ScriptedClient
 
 
 class MadeSession(QObject):
@@ -41,6 +43,7 @@ class MadeSession(QObject):
         self.view = ViewState(self)
         self.meter = Meter()
         self.log = LogBook()
+        self.slots = Slots(ScriptedClient(), self)
         self.state = SessionState.NO_MODEL
         self.model: ModelReport | None = None
         self.death: EngineDied | None = None

@@ -19,7 +19,8 @@ class SessionState(Enum):
         any --EngineDied--> ENGINE_DIED --restart_engine--> LOADING (the model that was loaded) or NO_MODEL
 
     A failed Configure leads back to READY: the model is still there. ``open_model`` while a run goes on stops the run
-    first and loads when it has ended. Commands on slots are no states: see ``slots``. The engine is restarted by itself unless it died without ever having answered.
+    first and loads when it has ended. The engine is restarted by itself unless it died without ever having answered.
+    Commands on slots are no states: see ``slots``.
     """
 
     NO_MODEL = "no model"
