@@ -25,6 +25,7 @@ class ScriptedBackend:
 
     Attributes:
         calls: names of the methods called, in order.
+        tasks: those that were submitted, in order.
         on_call: called with each name.
         on_load: called inside a load with its progress; its answer says whether to go on.
         held, state: what every slot holds, and what it is saved as.
@@ -32,6 +33,7 @@ class ScriptedBackend:
 
     def __init__(self) -> None:
         self.calls: list[str] = []
+        self.tasks: list[SlotTask] = []
         self.fail: dict[str, Exception] = {}
         self.n_steps = 3
         self.on_call: Callable[[str], None] = lambda name: None
@@ -75,6 +77,7 @@ class ScriptedBackend:
 
     def submit(self, task: SlotTask, tokens: tuple[int, ...]) -> None:
         self._note(f"submit {task.slot}")
+        self.tasks.append(task)
         self._cancelled.discard(task.slot)
         self._left[task.slot] = self.n_steps
 

@@ -14,6 +14,7 @@ from draftscope.engine.codec import encode
 from draftscope.engine.errors import EngineError, ErrorCode
 from draftscope.engine.host import Host
 from draftscope.engine.protocol import (
+    ANY_SLOT,
     Answer,
     Cancel,
     Cancelled,
@@ -280,6 +281,24 @@ def test_a_cancel_that_breaks_is_done_all_the_same(loaded: Talk, backend: Script
 
 
 # ---- conversations
+
+
+def test_tasks_for_any_slot_have_each_its_own_conversation_and_grammar(loaded: Talk, backend: ScriptedBackend) -> None:
+    backend.template = ChatTemplate("{{ messages[0].content }}", "", "")
+    tasks = tuple(
+        SlotTask(ANY_SLOT, Prompt(messages=(ChatMessage("user", text),)), json_schema=f'{{"type": "{kind}"}}')
+        for text, kind in (("one two three", "integer"), ("one", "boolean"))
+    )
+    loaded.run(*tasks)
+    assert [call for call in backend.calls if call.startswith("tokenize")] == [
+        "tokenize 'one two three' True True",
+        "tokenize 'one' True True",
+    ]
+    assert [task.slot for task in backend.tasks] == [0, 1]
+    first, second = (task.grammar for task in backend.tasks)
+    assert "integral-part" in first
+    assert "true" in second
+    assert "true" not in first
 
 
 def test_messages_without_a_template_are_refused(loaded: Talk) -> None:
