@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import resource
 import socket
 import stat
 import time
@@ -17,6 +19,7 @@ from draftscope.engine.protocol import CheckpointMode, ContextSettings, Prompt, 
 from draftscope.engine.rpc import RpcProtocol
 from draftscope.engine.rpc_connections import ask_before_load
 from tests.engine_ext.harness import GREEDY, TEXTS, Bench, PromptLike, run, token_prompts
+from tests.models.families import HybridShape, make_hybrid
 from tests.models.rpc_server import RpcServerProcess
 
 MODES = tuple(CheckpointMode)
@@ -258,3 +261,28 @@ def test_that_a_cancel_takes_effect_within_a_step(demo_model: Path, rpc_server: 
     bench.submit(SlotTask(0, Prompt(), GREEDY, 4), TEXTS[0])
     assert bench.finish()[0].tokens == run(demo_model, TEXTS[:1], settings(), max_tokens=4).tokens[0]
     bench.backend.unload()
+
+
+def test_that_cow_gives_way_to_device_where_its_unified_context_does_not_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The spare states of cow need 32 MiB more than the server may still take, those of device do not."""
+    monkeypatch.setenv(
+        "MALLOC_MMAP_THRESHOLD_", "65536"
+    )  # else the server's heap has room that its limit does not count
+    model = make_hybrid("qwen35", HybridShape(delta_heads=(1, 64, 128))).write(tmp_path / "large-states.gguf")
+    expected = run(model, token_prompts(4), settings(use_mtp=False, n_ctx=256), max_tokens=30)
+    with contextlib.closing(RpcServerProcess()) as server:
+        bench = Bench()
+        bench.load(model, settings(n_slots=1, n_ctx=256, checkpoint=CheckpointMode.DEVICE), rpc_servers=(server.name,))
+        pages = int(Path(f"/proc/{server.process.pid}/statm").read_text().split()[0])
+        limit = pages * resource.getpagesize() + (100 << 20)
+        resource.prlimit(server.process.pid, resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
+        way = bench.backend.configure(settings(n_slots=4, n_ctx=256, checkpoint=CheckpointMode.COW)).way_back
+        for slot, prompt in enumerate(token_prompts(4)):
+            bench.submit(SlotTask(slot, Prompt(), GREEDY, 30, (), True), prompt)
+        tokens = [result.tokens for result in bench.finish()]
+        bench.backend.unload()
+    assert (way.asked, way.granted) == (CheckpointMode.COW, "device")
+    assert "could not make a context for cow. Next best" in way.why
+    assert tokens == expected.tokens

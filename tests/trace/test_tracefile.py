@@ -107,7 +107,7 @@ def test_a_person_can_ask_the_file_by_meaning(tmp_path):
     total = database.execute("SELECT sum(draft_n_accepted), sum(draft_n), max(round) FROM rounds").fetchone()
     counts = [
         database.execute(f"SELECT count(*) FROM {view}").fetchone()[0]
-        for view in ("spans", "rounds", "tokens", "saves", "restores", "fallbacks", "slot_states")
+        for view in ("spans", "rounds", "tokens", "saves", "restores", "fallbacks", "slot_states", "operations")
     ]
     database.close()
     rounds = records[records["kind"] == Kind.ROUND]
@@ -275,8 +275,8 @@ def test_a_truncated_trace_is_refused(tmp_path, kept):
 def test_a_trace_with_impossible_contents_is_refused_as_damaged(tmp_path, statement):
     path = write(tmp_path / "x.dscope", make_records(10))
     if "DROP COLUMN" in statement:
-        alter(path, "DROP VIEW saves")
-        alter(path, "DROP VIEW restores")
+        for view in ("saves", "restores", "operations"):
+            alter(path, f"DROP VIEW {view}")
     refused(alter(path, statement), "damaged")
 
 

@@ -63,6 +63,10 @@ _VIEWS = {
     ),
     "fallbacks": (Kind.FALLBACK, {"code": "reason", "position": "position", "n": "asked", "m": "used"}),
     "slot_states": (Kind.SLOT, {"code": "state", "position": "n_tokens", "n": "stop_reason", "m": "n_generated"}),
+    "operations": (
+        Kind.OPERATION,
+        {"code": "operation", "position": "n_tokens", "n": "n", "m": "reuse", "size_bytes": "size_bytes"},
+    ),
 }
 
 
