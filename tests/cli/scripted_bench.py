@@ -28,6 +28,7 @@ from draftscope.engine.protocol import (
     ModelReport,
     RunReport,
     SlotResult,
+    SlotTask,
     Speculation,
     Submit,
     WayBack,
@@ -58,6 +59,7 @@ class ScriptedBench:
         dies_at: the Submit (from 0) at which the engine process ends.
         interrupt: called at every Submit with the number of Submits before it.
         order: the settings of the Submits so far, those that run contexts in left out; ``n_run_in`` counts these.
+        tasks: of every Submit, in order.
     """
 
     speed: Callable[[Name, int], float] = lambda _name, _run: 100.0
@@ -71,6 +73,7 @@ class ScriptedBench:
     dies_at: int = -1
     order: list[Name] = field(default_factory=list)
     n_run_in: int = 0
+    tasks: list[SlotTask] = field(default_factory=list)
     contexts: list[ContextSettings] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -90,6 +93,8 @@ class ScriptedBench:
 
     def respond(self, command: Command) -> list[Answer]:
         """See ``ScriptedClient``."""
+        if isinstance(command, Submit):
+            self.tasks += command.tasks
         match command:
             case Load():
                 return [Loaded(command.id, self._report(command.context))]

@@ -72,6 +72,7 @@ def test_a_run_takes_every_prompt_and_leaves_no_slot_out(bench: Scripted) -> Non
     prompts = ("--prompt", "a", "--prompt", "b", "--prompt", "c")
     told = bench(engine, "--slots", "2", *prompts, "--modes", "host", "--no-baseline", "--repeat", "1", "--json")
     assert len(engine.order) == 4  # two Submits of two tasks, in the warm-up and in the repeat
+    assert not any(task.reuse for task in engine.tasks)  # or the run after the one that runs in would read no prompt
     assert _variants(told)[2, "host"]["samples"][0]["n_tokens"] == 4 * 11
 
 

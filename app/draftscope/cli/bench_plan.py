@@ -89,7 +89,8 @@ class BenchPlan:
         prompt = number % len(self.prompts)
         chosen = self.prompts[prompt]
         task = SlotTask(slot, chosen.prompt, chosen.sampling, chosen.max_tokens, self.stop, self.ignore_eos)
-        task = replace(task, grammar=chosen.grammar, json_schema=chosen.json_schema)
+        # Every run reads its prompts from their beginning, whatever ran contexts in with the same ones.
+        task = replace(task, grammar=chosen.grammar, json_schema=chosen.json_schema, reuse=False)
         return prompt, task
 
 
