@@ -176,3 +176,31 @@ def test_an_engine_that_is_killed_is_told_and_the_trace_is_kept(tmp_path: Path) 
 def _children(parent: int) -> list[int]:
     tasks = Path(f"/proc/{parent}/task")
     return [int(pid) for task in tasks.iterdir() for pid in (task / "children").read_text().split()]
+
+
+PROMPT = ("--prompt", "class Stack:\n    def push(self, item):\n", "--temp", "0", "--ignore-eos")
+
+
+@pytest.mark.parametrize("way", ["rollback", "host", "cow"])
+def test_a_slot_that_was_saved_goes_on_in_another_slot_of_another_process(tmp_path: Path, way: str) -> None:
+    kept = tmp_path / "kept.slot"
+    ways = ("--checkpoint", way)
+    whole = _run(*PROMPT, *ways, "--slots", "1", "--max-tokens", "48")["slots"][0]
+    first = _run(*PROMPT, *ways, "--slots", "1", "--max-tokens", "24", "--save-slot", f"0:{kept}")
+    told = _run("--temp", "0", "--ignore-eos", *ways, "--max-tokens", "24", "--restore-slot", f"2:{kept}")
+    (rest,) = told["slots"]
+    assert rest["slot"] == 2
+    assert first["slots"][0]["tokens"] + rest["tokens"] == whole["tokens"]
+    assert rest["reuse"] == "kept"
+    assert rest["n_prompt"] - rest["n_reused"] <= 2 * (1 + 3)  # what the last rounds left to be decoded, and no prompt
+    assert rest["draft_n_accepted"] > 0
+    assert told["slot_files"]["restored"][0]["size_bytes"] == kept.stat().st_size
+
+
+def test_prompts_that_wait_say_what_they_would_say_alone() -> None:
+    texts = ["def main():", "In the beginning", "class Stack:", "import sys", "This module provides"]
+    prompts = [argument for text in texts for argument in ("--prompt", text)]
+    queued = _run(*prompts, "--slots", "2", "--max-tokens", "20", "--temp", "0")
+    alone = [_run("--prompt", text, "--slots", "1", "--max-tokens", "20", "--temp", "0") for text in texts]
+    assert [slot["prompt"] for slot in queued["slots"]] == [0, 1, 2, 3, 4]
+    assert _tokens(queued) == [output["slots"][0]["tokens"] for output in alone]
