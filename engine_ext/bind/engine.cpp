@@ -221,8 +221,19 @@ void register_slot_operations(nb::class_<PyEngine> & engine) {
         .def("fork_slot", [](PyEngine & self, int slot, int to) { self.engine.fork_slot(slot, to); }, "slot"_a, "to"_a, Guard())
         .def("shift_slot", [](PyEngine & self, int slot, int n_keep, int n_discard) { self.engine.shift_slot(slot, n_keep, n_discard); }, "slot"_a,
              "n_keep"_a, "n_discard"_a, Guard())
-        .def("save_slot", [](PyEngine & self, int slot) { return as_bytes(self.engine.save_slot(slot)); }, "slot"_a)
-        .def("restore_slot", [](PyEngine & self, int slot, const nb::bytes & state) { self.engine.restore_slot(slot, as_vector(state)); }, "slot"_a, "state"_a)
+        .def("save_slot", [](PyEngine & self, int slot) {
+            std::vector<uint8_t> state;
+            {
+                nb::gil_scoped_release release;
+                state = self.engine.save_slot(slot);
+            }
+            return as_bytes(state);
+        }, "slot"_a)
+        .def("restore_slot", [](PyEngine & self, int slot, const nb::bytes & bytes) {
+            const std::vector<uint8_t> state = as_vector(bytes);
+            nb::gil_scoped_release     release;
+            self.engine.restore_slot(slot, state);
+        }, "slot"_a, "state"_a)
         .def("get_state", [](PyEngine & self, int slot) { return as_bytes(self.engine.get_state(slot)); }, "slot"_a,
              "Hidden rows that drafting goes on from; see core/mtp_state.h.")
         .def("set_state", [](PyEngine & self, int slot, const nb::bytes & state) { self.engine.set_state(slot, as_vector(state)); }, "slot"_a, "state"_a)
