@@ -31,7 +31,7 @@ from draftscope.engine.protocol import (
     SlotTask,
     Submit,
 )
-from draftscope.session.conversation import Conversation, ModelAndContext
+from draftscope.session.command_flow import CommandFlow, ModelAndContext
 from draftscope.session.exports import Exports
 from draftscope.session.fallback_watch import FallbackWatch
 from draftscope.session.log_book import LogBook
@@ -83,7 +83,7 @@ class Session(QObject):
         self.fallbacks = FallbackWatch(self.log, self)
         self._client = client
         self._record = RunRecord()
-        self._conversation = Conversation(client, self)
+        self._flow = CommandFlow(client, self)
         self.slots = Slots(client, self)
         self._n_dropped_before = 0
         self._n_lines_told = 0
@@ -91,24 +91,24 @@ class Session(QObject):
         self._connect()
 
     def _connect(self) -> None:
-        conversation = self._conversation
-        conversation.state_changed.connect(self.state_changed)
-        conversation.model_changed.connect(self.model_changed)
-        conversation.failed.connect(self.failed)
-        conversation.progress_changed.connect(self.progress_changed)
-        conversation.noted.connect(self.log.note)
+        flow = self._flow
+        flow.state_changed.connect(self.state_changed)
+        flow.model_changed.connect(self.model_changed)
+        flow.failed.connect(self.failed)
+        flow.progress_changed.connect(self.progress_changed)
+        flow.noted.connect(self.log.note)
         self.slots.told.connect(self._on_slot_told)
         self.slots.failed.connect(self._on_slot_failed)
-        conversation.model_replaced.connect(self._on_model_replaced)
-        conversation.run_started.connect(self._on_run_started)
-        conversation.run_finished.connect(self._on_run_finished)
+        flow.model_replaced.connect(self._on_model_replaced)
+        flow.run_started.connect(self._on_run_started)
+        flow.run_finished.connect(self._on_run_finished)
 
     # ---- what there is
 
     @property
     def state(self) -> SessionState:
         """Where the session stands."""
-        return self._conversation.state
+        return self._flow.state
 
     @property
     def is_running(self) -> bool:
@@ -118,34 +118,34 @@ class Session(QObject):
     @property
     def progress(self) -> tuple[float, str]:
         """Fraction and stage of the load in progress, or of the last one."""
-        return self._conversation.progress
+        return self._flow.progress
 
     @property
     def model(self) -> ModelReport | None:
         """What is loaded and granted, or None."""
-        return self._conversation.model
+        return self._flow.model
 
     @property
     def model_settings(self) -> ModelSettings | None:
         """How the model was loaded or is being loaded; None when nothing is."""
-        target = self._conversation.loading or self._conversation.loaded
+        target = self._flow.loading or self._flow.loaded
         return None if target is None else target.model
 
     @property
     def context(self) -> ContextSettings | None:
         """The contexts that are in place, as they were asked for; None when there are none, or they are not known."""
-        loaded = self._conversation.loaded
+        loaded = self._flow.loaded
         return None if loaded is None else loaded.context
 
     @property
     def death(self) -> EngineDied | None:
         """How the engine died last, until something new is asked of it."""
-        return self._conversation.death
+        return self._flow.death
 
     @property
     def last_request(self) -> RunRequest | None:
         """The run asked for last, for 'Run again'."""
-        return self._conversation.request
+        return self._flow.request
 
     @property
     def trace(self) -> TraceStore:
@@ -201,16 +201,16 @@ class Session(QObject):
     ) -> None:
         """Load a model in the place of the present one; a run or load that goes on is stopped first."""
         settings = ModelSettings(str(path), n_gpu_layers, devices, use_mmap, rpc_servers)
-        self._conversation.load(ModelAndContext(settings, context or ContextSettings()))
+        self._flow.load(ModelAndContext(settings, context or ContextSettings()))
 
     def cancel_load(self) -> None:
         """Cancel the load in progress, and what was to follow it."""
         if self.state is SessionState.LOADING:
-            self._conversation.stop()
+            self._flow.stop()
 
     def run(self, request: RunRequest) -> None:
         """Run; makes new contexts first when the request needs others, and waits for a load in progress."""
-        self._conversation.run(request)
+        self._flow.run(request)
 
     def run_demo(self) -> None:
         """Run the demo prompts on the bundled model; loads it first where another or none is there."""
@@ -220,19 +220,19 @@ class Session(QObject):
             self.failed.emit(error.report())
             return
         if self.model is not None and self.model_settings == model:
-            self._conversation.run_after_stop(request)
+            self._flow.run_after_stop(request)
         else:
-            self._conversation.load(ModelAndContext(model, request.context), request)
+            self._flow.load(ModelAndContext(model, request.context), request)
 
     def stop(self) -> None:
         """End the run at once; what it wrote so far is kept."""
         if self.is_running:
-            self._conversation.stop()
+            self._flow.stop()
 
     def restart_engine(self) -> None:
         """End the engine process if it lives, start a new one, and load the model again that was loaded."""
         self.slots.forget()
-        self._conversation.restart()
+        self._flow.restart()
 
     def export_chrome(self, path: str | Path, *, with_text: bool = True) -> None:
         """Write the run as a Chrome trace in a thread; ``exports`` tells the progress and can cancel."""
@@ -286,15 +286,15 @@ class Session(QObject):
                 self._record.add_pieces(answer.pieces)
             case EngineDied():
                 self.slots.forget()
-                self._conversation.take_death(answer)
+                self._flow.take_death(answer)
             case LoadProgress():
-                self._conversation.take_progress(answer)
+                self._flow.take_progress(answer)
             case SlotChanged() | Failed() if self.slots.take(answer):
                 pass
             case Loaded() | Finished() | SlotChanged() | Cancelled() | Done() | Failed():
                 if isinstance(answer, Loaded | Cancelled):
                     self.slots.forget()
-                self._conversation.take_closing(answer)
+                self._flow.take_closing(answer)
             case _:
                 assert_never(answer)
 

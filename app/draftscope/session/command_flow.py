@@ -49,7 +49,7 @@ class ModelAndContext(NamedTuple):
     context: ContextSettings | None
 
 
-class Conversation(QObject):
+class CommandFlow(QObject):
     """Sends one command at a time and takes its closing answer; ``SessionState`` has the diagram.
 
     Answers to a command that is no longer awaited change nothing. Attributes are read by the session only.
