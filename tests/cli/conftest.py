@@ -49,6 +49,6 @@ def fake_command(command: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
     def make_fake(backend: str, *, in_process: bool) -> Any:
         return make_client("fake:0", in_process=True)
 
-    for name in ("run", "bench"):
+    for name in ("run", "chat", "bench"):
         monkeypatch.setattr(f"draftscope.cli.{name}.make_client", make_fake)
     return command

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import TextIO
 
 from draftscope.cli.plan import Plan
-from draftscope.cli.round_numbers import RoundNumbers
 from draftscope.cli.terminal import ProgressLine, note
 from draftscope.cli.trace_recorder import TraceRecorder
 from draftscope.engine.events import Kind, Origin, Records
-from draftscope.engine.protocol import LogLine, ModelReport, SlotResult
+from draftscope.engine.protocol import LogLine, ModelReport, Prompt, SlotResult
 from draftscope.trace.pieces import PieceTable
+from draftscope.trace.round_numbers import RoundNumbers
 from draftscope.trace.store import TraceStore
 
 
 class View:
-    """Keeps everything and shows progress on stderr; what it prints of the texts is up to its subclasses."""
+    """Keeps everything and shows progress on stderr; what it prints of the texts is up to its subclasses.
 
-    def __init__(self, *, is_verbose: bool) -> None:
+    ``prompts``: what the tasks start from, for the trace file; results name them by their index.
+    """
+
+    def __init__(self, *, is_verbose: bool, prompts: Iterable[Prompt] = ()) -> None:
+        self.prompts = list(prompts)
         self.store = TraceStore()
         self.pieces = PieceTable()
         self._recorder: TraceRecorder | None = None
@@ -76,7 +80,7 @@ class View:
     def on_result(self, prompt: int, result: SlotResult) -> None:
         """See ``Sink``."""
         if self._recorder:
-            self._recorder.add_result(prompt, result)
+            self._recorder.add_result(prompt, self.prompts[prompt], result)
         self._progress.clear()
         self._show_result(prompt, result)
 
@@ -98,7 +102,7 @@ class BlockView(View):
     """Prints the text of a task when it has ended, under a heading that names its slot."""
 
     def __init__(self, plan: Plan, out: TextIO, *, is_verbose: bool) -> None:
-        super().__init__(is_verbose=is_verbose)
+        super().__init__(is_verbose=is_verbose, prompts=_prompts(plan))
         self._plan = plan
         self._out = out
 
@@ -109,23 +113,55 @@ class BlockView(View):
         self._out.flush()
 
 
-class StreamView(View):
-    """Prints the text of the only task as it comes.
+class TextStream:
+    """Writes the text of one task as its tokens come.
 
     Held back until it is certain: a token whose bytes are not known yet and those behind it, the newest token (it may
     end the generation, and such a token is no text), and characters that may be the begin of a stop string.
     """
 
-    def __init__(self, plan: Plan, out: TextIO, *, is_verbose: bool) -> None:
-        super().__init__(is_verbose=is_verbose)
+    def __init__(self, pieces: PieceTable, stop: tuple[str, ...], out: TextIO) -> None:
+        self._pieces = pieces
+        self._stop = stop
         self._out = out
-        self._prompt = plan.prompts[0].prompt.text
-        self._stop = plan.stop
-        self._n_held = max((len(text) - 1 for text in plan.stop), default=0)
+        self._n_held = max((len(text) - 1 for text in stop), default=0)
         self._tokens: deque[int] = deque()
-        self._decoder = self.pieces.decoder()
+        self._decoder = pieces.decoder()
         self._text = ""
         self._n_written = 0
+
+    def add(self, kept: Records) -> None:
+        """Take the next tokens that were not rejected."""
+        self._tokens.extend(int(token) for token in kept["token"])
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Write what has become certain."""
+        while len(self._tokens) > 1 and self._pieces.piece(self._tokens[0]) is not None:
+            self._text += self._decoder.decode(self._tokens.popleft())
+        self._write(self._text, len(self._text) - self._n_held)
+
+    def finish(self, result: SlotResult) -> None:
+        """Write the rest of the text, now that the whole of it is known."""
+        if result.text.startswith(self._text[: self._n_written]):
+            self._write(result.text, len(result.text))
+
+    def _write(self, text: str, end: int) -> None:
+        end = min([end, *(at for stop in self._stop if (at := text.find(stop)) >= 0)])
+        if end > self._n_written:
+            self._out.write(text[self._n_written : end])
+            self._out.flush()
+            self._n_written = end
+
+
+class StreamView(View):
+    """Prints the text of the only task as it comes."""
+
+    def __init__(self, plan: Plan, out: TextIO, *, is_verbose: bool) -> None:
+        super().__init__(is_verbose=is_verbose, prompts=_prompts(plan))
+        self._out = out
+        self._prompt = plan.prompts[0].prompt.text
+        self._stream = TextStream(self.pieces, plan.stop, out)
 
     def on_start(self, held: Mapping[tuple[int, int], str]) -> None:
         """See ``View``; then what the text goes on from."""
@@ -136,27 +172,13 @@ class StreamView(View):
     def on_pieces(self, pieces: Mapping[int, bytes]) -> None:
         """See ``View``; what was held back may go on now."""
         super().on_pieces(pieces)
-        self._stream()
+        self._stream.go_on()
 
     def _show_tokens(self, kept: Records) -> None:
-        self._tokens.extend(int(token) for token in kept["token"])
-        self._stream()
-
-    def _stream(self) -> None:
-        while len(self._tokens) > 1 and self.pieces.piece(self._tokens[0]) is not None:
-            self._text += self._decoder.decode(self._tokens.popleft())
-        self._write(self._text, len(self._text) - self._n_held)
-
-    def _write(self, text: str, end: int) -> None:
-        end = min([end, *(at for stop in self._stop if (at := text.find(stop)) >= 0)])
-        if end > self._n_written:
-            self._out.write(text[self._n_written : end])
-            self._out.flush()
-            self._n_written = end
+        self._stream.add(kept)
 
     def _show_result(self, _prompt: int, result: SlotResult) -> None:
-        if result.text.startswith(self._text[: self._n_written]):
-            self._write(result.text, len(result.text))
+        self._stream.finish(result)
         self._out.write("\n\n")
         self._out.flush()
 
@@ -164,7 +186,11 @@ class StreamView(View):
 def make_view(plan: Plan, *, as_json: bool, is_verbose: bool) -> View:
     """The view for a plan: quiet with JSON, streaming for a single task, else blocks."""
     if as_json:
-        return View(is_verbose=is_verbose)
+        return View(is_verbose=is_verbose, prompts=_prompts(plan))
     if plan.context.n_slots == 1 and len(plan.prompts) == 1:
         return StreamView(plan, sys.stdout, is_verbose=is_verbose)
     return BlockView(plan, sys.stdout, is_verbose=is_verbose)
+
+
+def _prompts(plan: Plan) -> list[Prompt]:
+    return [chosen.prompt for chosen in plan.prompts]

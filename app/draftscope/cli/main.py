@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from draftscope import __version__
 from draftscope.cli.failure import ExitCode, UsageError, failure_of, tell
 
-COMMANDS = ("run", "bench", "info", "export", "doctor", "desktop")
+COMMANDS = ("run", "chat", "bench", "info", "export", "doctor", "desktop")
 """Names of the commands; each is a module of this package."""
 
 _NOT_BUILT = ("check", "diff")
@@ -31,6 +31,7 @@ examples:
   draftscope run demo
   draftscope run model.gguf --prompt "def main():" --draft-max 3 --temp 0
   draftscope run model.gguf --prompts prompts.jsonl --slots 4 --json --trace run.dscope
+  draftscope chat model.gguf --system "Answer in one sentence."
   draftscope bench model.gguf --slots 1,4 --draft-max 1,3,5
   draftscope info model.gguf
   draftscope export run.dscope --to chrome -o run.json.gz

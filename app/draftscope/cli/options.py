@@ -12,7 +12,15 @@ from draftscope.base.paths import demo_model, resource
 from draftscope.cli.failure import UsageError
 from draftscope.cli.prompts import RunPrompt, read_prompts
 from draftscope.cli.rpc_option import add_rpc_option
-from draftscope.engine.protocol import ChatMessage, ModelSettings, Prompt
+from draftscope.engine.protocol import (
+    CatchUp,
+    ChatMessage,
+    CheckpointMode,
+    ContextSettings,
+    ModelSettings,
+    Prompt,
+    Replay,
+)
 
 DEMO = "demo"
 """The word that stands for the bundled model."""
@@ -47,6 +55,44 @@ def add_sampling_options(group: Any) -> None:
     group.add_argument("--presence-penalty", metavar="X", type=real(-2.0, 2.0), help="penalty on seen tokens; 0: off")
     group.add_argument("--stop", metavar="TEXT", action="append", default=[], help="end at this text; may be repeated")
     group.add_argument("--ignore-eos", action="store_true", help="go on after an end-of-generation token")
+
+
+def add_speculation_options(group: Any) -> None:
+    """What is drafted, and how the target goes back; see ``context_settings``."""
+    group.add_argument("--draft-max", metavar="K", type=at_least(0), help="tokens to draft a round (default 3)")
+    group.add_argument("--no-mtp", action="store_true", help="generate without drafts")
+    group.add_argument(
+        "--checkpoint",
+        choices=[mode.value for mode in CheckpointMode],
+        default=CheckpointMode.AUTO.value,
+        help="how the target goes back after a rejected draft (default auto)",
+    )
+    group.add_argument(
+        "--catch-up",
+        choices=[way.value for way in CatchUp],
+        default=CatchUp.RIDE.value,
+        help="decode catch-up rows with the first draft step, or alone (default ride)",
+    )
+    group.add_argument(
+        "--replay",
+        choices=[way.value for way in Replay],
+        default=Replay.MEASURED.value,
+        help="decode again after a restore with the next verification, alone, or as measured costs say (default)",
+    )
+
+
+def context_settings(options: argparse.Namespace, n_slots: int) -> ContextSettings:
+    """The contexts, from the speculation and engine options."""
+    defaults = ContextSettings(n_slots=n_slots, use_mtp=not options.no_mtp)
+    given: dict[str, Any] = {"n_ctx": options.ctx, "n_draft_max": options.draft_max}
+    return replace(
+        defaults,
+        checkpoint=CheckpointMode(options.checkpoint),
+        n_threads=options.threads,
+        catch_up=CatchUp(options.catch_up),
+        replay=Replay(options.replay),
+        **{name: value for name, value in given.items() if value is not None},
+    )
 
 
 def add_engine_options(group: Any) -> None:

@@ -5,24 +5,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from draftscope.cli.failure import UsageError
 from draftscope.cli.format_options import format_of
-from draftscope.cli.options import DEMO, model_settings, prompts_of, with_given
+from draftscope.cli.options import DEMO, context_settings, model_settings, prompts_of, with_given
 from draftscope.cli.prompts import RunPrompt, deal
 from draftscope.cli.slot_files import SlotFile, check_slot_files
-from draftscope.engine.protocol import (
-    ANY_SLOT,
-    CatchUp,
-    CheckpointMode,
-    ContextSettings,
-    ModelSettings,
-    Prompt,
-    Replay,
-    SlotFacts,
-    SlotTask,
-)
+from draftscope.engine.protocol import ANY_SLOT, ContextSettings, ModelSettings, Prompt, SlotFacts, SlotTask
 
 MAX_DEFAULT_SLOTS = 4
 
@@ -137,13 +126,4 @@ def _context(options: argparse.Namespace, n_prompts: int) -> ContextSettings:
         what = f"There is no slot {max(named)} among {options.slots}, which are counted from 0."
         raise UsageError(what, "Give more --slots, or name another slot.")
     n_slots = max([n_slots, *(slot + 1 for slot in named)])
-    defaults = ContextSettings(n_slots=options.slots or n_slots, use_mtp=not options.no_mtp)
-    given: dict[str, Any] = {"n_ctx": options.ctx, "n_draft_max": options.draft_max}
-    return replace(
-        defaults,
-        checkpoint=CheckpointMode(options.checkpoint),
-        n_threads=options.threads,
-        catch_up=CatchUp(options.catch_up),
-        replay=Replay(options.replay),
-        **{name: value for name, value in given.items() if value is not None},
-    )
+    return context_settings(options, options.slots or n_slots)

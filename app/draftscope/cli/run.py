@@ -12,7 +12,14 @@ from draftscope.cli.failure import ExitCode
 from draftscope.cli.format_options import add_format_options
 from draftscope.cli.generation import Generation, Outcome
 from draftscope.cli.live_view import make_view
-from draftscope.cli.options import add_engine_options, add_model, add_prompt_options, add_sampling_options, at_least
+from draftscope.cli.options import (
+    add_engine_options,
+    add_model,
+    add_prompt_options,
+    add_sampling_options,
+    add_speculation_options,
+    at_least,
+)
 from draftscope.cli.plan import Plan, make_plan
 from draftscope.cli.rpc_option import TRUST
 from draftscope.cli.run_summary import RunSummary
@@ -21,7 +28,6 @@ from draftscope.cli.slot_files import SlotFiles, add_slot_file_options
 from draftscope.cli.terminal import note
 from draftscope.cli.trace_recorder import recording
 from draftscope.engine.client import Client, make_client
-from draftscope.engine.protocol import CatchUp, CheckpointMode, Replay
 from draftscope.trace.errors import TraceError
 
 _EPILOG = f"""\
@@ -48,7 +54,12 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser("run", help="run prompts through a model, without a window", epilog=_EPILOG)
     add_model(parser)
     add_prompt_options(parser.add_argument_group("prompts"))
-    _add_speculation_options(parser.add_argument_group("slots and speculation"))
+    speculation = parser.add_argument_group("slots and speculation")
+    speculation.add_argument("--slots", metavar="N", type=at_least(1), help="default: one a prompt, at most 4; demo: 4")
+    speculation.add_argument(
+        "--probe", choices=("off", "hidden", "logits", "state"), default="off", help="measure restores (default off)"
+    )
+    add_speculation_options(speculation)
     add_slot_file_options(parser.add_argument_group("what slots hold"))
     generation = parser.add_argument_group("generation")
     add_sampling_options(generation)
@@ -58,33 +69,6 @@ def add_parser(subparsers: Any) -> None:
     output.add_argument("--trace", metavar="OUT.dscope", type=Path, help="record the run")
     output.add_argument("--verbose", action="store_true", help="print the engine's log on stderr")
     output.add_argument("--json", action="store_true", help="print the result as JSON instead of text and table")
-
-
-def _add_speculation_options(group: Any) -> None:
-    group.add_argument("--slots", metavar="N", type=at_least(1), help="default: one a prompt, at most 4; demo: 4")
-    group.add_argument("--draft-max", metavar="K", type=at_least(0), help="tokens to draft a round (default 3)")
-    group.add_argument("--no-mtp", action="store_true", help="generate without drafts")
-    group.add_argument(
-        "--checkpoint",
-        choices=[mode.value for mode in CheckpointMode],
-        default=CheckpointMode.AUTO.value,
-        help="how the target goes back after a rejected draft (default auto)",
-    )
-    group.add_argument(
-        "--probe", choices=("off", "hidden", "logits", "state"), default="off", help="measure restores (default off)"
-    )
-    group.add_argument(
-        "--catch-up",
-        choices=[way.value for way in CatchUp],
-        default=CatchUp.RIDE.value,
-        help="decode catch-up rows with the first draft step, or alone (default ride)",
-    )
-    group.add_argument(
-        "--replay",
-        choices=[way.value for way in Replay],
-        default=Replay.MEASURED.value,
-        help="decode again after a restore with the next verification, alone, or as measured costs say (default)",
-    )
 
 
 def run(options: argparse.Namespace) -> int:

@@ -61,7 +61,7 @@ class RunSummary:
         return {
             "model": as_plain(self._model),
             "settings": settings_of(self._plan),
-            "slots": [_slot(prompt, result) for prompt, result in self._in_order()],
+            "slots": [task_as_json(prompt, result) for prompt, result in self._in_order()],
             "checkpoints": self._checkpoints(),
             "memory": self._memory(),
             "decodes": self._decodes(),
@@ -176,7 +176,8 @@ def acceptance_of(results: Sequence[SlotResult]) -> SlotAcceptance:
     )
 
 
-def _slot(prompt: int, result: SlotResult) -> dict[str, Any]:
+def task_as_json(prompt: int, result: SlotResult) -> dict[str, Any]:
+    """One task in the object of ``run --json``; ``prompt`` is the index of what it started from."""
     acceptance = acceptance_of([result])
     return {
         "slot": result.slot,

@@ -13,7 +13,7 @@ from draftscope.cli.plan import Plan
 from draftscope.cli.run_summary import settings_of
 from draftscope.engine.codec import as_plain
 from draftscope.engine.events import Records
-from draftscope.engine.protocol import ModelReport, SlotResult
+from draftscope.engine.protocol import ModelReport, Prompt, SlotResult
 from draftscope.trace.errors import TraceError
 from draftscope.trace.tracefile import TraceWriter
 
@@ -21,10 +21,9 @@ from draftscope.trace.tracefile import TraceWriter
 class TraceRecorder:
     """A trace writer that lets a run go on when the file cannot be written any more; ``error`` then says why."""
 
-    def __init__(self, writer: TraceWriter, plan: Plan) -> None:
+    def __init__(self, writer: TraceWriter) -> None:
         self.error: TraceError | None = None
         self._writer = writer
-        self._plan = plan
         self._results: list[dict[str, Any]] = []
 
     def append(self, records: Records) -> None:
@@ -37,10 +36,9 @@ class TraceRecorder:
         with self._keeping_error():
             self._writer.add_pieces(pieces)
 
-    def add_result(self, prompt: int, result: SlotResult) -> None:
+    def add_result(self, index: int, prompt: Prompt, result: SlotResult) -> None:
         """Keep the result of a task, with the prompt that it started from, for the end of the file."""
-        content = as_plain(self._plan.prompts[prompt].prompt)
-        self._results.append({"prompt": prompt, "prompt_content": content} | as_plain(result))
+        self._results.append({"prompt": index, "prompt_content": as_plain(prompt)} | as_plain(result))
 
     def close(self) -> None:
         """Write the results and end the file."""
@@ -77,7 +75,7 @@ def recording(path: Path | None, plan: Plan, model: ModelReport) -> Iterator[Tra
         writer = TraceWriter(path, header)
     except TraceError as error:
         raise UsageError(str(error), "Choose another file for --trace.") from error
-    recorder = TraceRecorder(writer, plan)
+    recorder = TraceRecorder(writer)
     try:
         yield recorder
     finally:

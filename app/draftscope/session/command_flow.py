@@ -50,9 +50,15 @@ class ModelAndContext(NamedTuple):
 
 
 class CommandFlow(QObject):
-    """Sends one command at a time and takes its closing answer; ``SessionState`` has the diagram.
+    """Sends commands and takes their closing answers; ``SessionState`` has the diagram.
 
-    Answers to a command that is no longer awaited change nothing. Attributes are read by the session only.
+    One Load or Configure is in flight at a time, or any number of Submits for different slots: a run, and turns of
+    conversations beside it or alone. Answers to a command that is no longer awaited change nothing. Attributes are
+    read by the session only.
+
+    Attributes:
+        n_contexts: how many times contexts were made; what was submitted before the last time is not in their memory.
+        stopping_slots: slots that were asked to stop by themselves.
     """
 
     state_changed = Signal()
@@ -61,8 +67,12 @@ class CommandFlow(QObject):
     """Another model than before was loaded because somebody opened it."""
     run_started = Signal(object)
     """Carries the ``Submit`` that is about to be sent."""
+    turn_started = Signal(object)
+    """Carries the ``Submit`` of one slot that is about to be sent, beside others or alone."""
+    submit_closed = Signal(object, object)
+    """Carries a ``Submit`` and its ``Finished`` or ``Failed``; None for the one whose engine ended."""
     run_finished = Signal(object)
-    """Carries ``Finished``, or None when the run ended in a failure or with the engine."""
+    """No slot is at work any more. Carries the last ``Finished``, or None when every Submit ended otherwise."""
     failed = Signal(object)
     progress_changed = Signal(float, str)
     noted = Signal(str, str)
@@ -78,12 +88,21 @@ class CommandFlow(QObject):
         self.death: EngineDied | None = None
         self.progress: tuple[float, str] = (0.0, "")
         self._client = client
+        self.n_contexts = 0
+        self.stopping_slots: set[int] = set()
+        self._open: dict[CommandId, Submit] = {}
+        self._last_finished: Finished | None = None
         self._awaited: CommandId | None = None
         self._next_load: ModelAndContext | None = None
         self._next_run: RunRequest | None = None
         self._last_model: ModelSettings | None = None
         self._is_reload = False
         self._n_deaths = 0
+
+    @property
+    def busy_slots(self) -> frozenset[int]:
+        """Slots that a Submit in flight is about."""
+        return frozenset(task.slot for command in self._open.values() for task in command.tasks)
 
     # ---- requests
 
@@ -120,6 +139,32 @@ class CommandFlow(QObject):
             case _:
                 assert_never(self.state)
 
+    def run_turn(self, request: RunRequest) -> None:
+        """Run the one task of a turn, beside what other slots do; alone, in new contexts if it needs others."""
+        (task,) = request.tasks
+        match self.state:
+            case SessionState.READY:
+                self._next_run = request
+                self._go_on()
+            case SessionState.RUNNING if task.slot not in self.busy_slots:
+                self._start_run(request)
+            case SessionState.RUNNING | SessionState.STOPPING:
+                self._fail(ErrorCode.BUSY, f"Slot {task.slot} is at work.", "Stop it, or wait until it has ended.")
+            case SessionState.NO_MODEL | SessionState.LOADING | SessionState.ENGINE_DIED:
+                self._fail(ErrorCode.NOT_LOADED, "No model is ready to answer.", "Wait for it, or open a GGUF file.")
+            case _:
+                assert_never(self.state)
+
+    def stop_slot(self, slot: int) -> None:
+        """End what one slot does; where no other is at work, that is the end of the run."""
+        if self.state is not SessionState.RUNNING or slot not in self.busy_slots - self.stopping_slots:
+            return
+        if self.busy_slots - self.stopping_slots == {slot}:
+            self.stop()
+            return
+        self.stopping_slots.add(slot)
+        self._client.send(Cancel(self._client.next_id(), (slot,)))
+
     def run_after_stop(self, request: RunRequest) -> None:
         """Run on the present model; a run that goes on is stopped for it."""
         if self.state in RUNNING:
@@ -137,6 +182,7 @@ class CommandFlow(QObject):
         """End the engine if it lives, start a new one and load again what was loaded."""
         self._awaited = self._next_load = self._next_run = None
         was_running = self.state in RUNNING
+        self._lose_submits()
         self._set_model(None)
         if self._restart_client():
             if self.loaded is None:
@@ -164,16 +210,16 @@ class CommandFlow(QObject):
 
     def take_closing(self, answer: Closing) -> None:
         """A command has ended."""
+        if answer.command in self._open:
+            self._on_submit_closed(self._open.pop(answer.command), answer)
+            return
         if answer.command != self._awaited:
             return
         self._awaited = None
         match answer:
             case Loaded():
                 self._on_loaded(answer.report)
-            case Finished():
-                self._n_deaths = 0
-                self._end_run(answer)
-            case Cancelled() | Done():
+            case Finished() | Cancelled() | Done():
                 self._on_not_loaded()
             case SlotChanged():
                 pass  # never awaited here: see ``slots``
@@ -188,6 +234,7 @@ class CommandFlow(QObject):
         spared = self._load_without(death.lost_servers) if was is SessionState.LOADING else None
         self._n_deaths += 1
         self._awaited = self._next_load = self._next_run = None
+        self._lose_submits()
         if was is SessionState.LOADING or death.lost_servers:
             self.loaded = None  # what it died of is not loaded again by itself
         self._set_model(None)
@@ -211,8 +258,32 @@ class CommandFlow(QObject):
 
     # ---- steps
 
+    def _on_submit_closed(self, command: Submit, answer: Closing) -> None:
+        is_well = isinstance(answer, Finished)
+        error = answer.error if isinstance(answer, Failed) else None
+        if isinstance(answer, Finished):
+            self._n_deaths = 0
+            self._last_finished = answer
+        if error is not None:
+            self.noted.emit("error", error.message)
+        self.stopping_slots -= {task.slot for task in command.tasks}
+        self.submit_closed.emit(command, answer if is_well or error is not None else None)
+        if not self._open:
+            self._end_run(self._last_finished)
+        if error is not None:
+            self.failed.emit(error)
+
+    def _lose_submits(self) -> None:
+        """The engine is gone, and with it whatever was in flight."""
+        lost, self._open = self._open, {}
+        self._last_finished = None
+        self.stopping_slots.clear()
+        for command in lost.values():
+            self.submit_closed.emit(command, None)
+
     def _on_loaded(self, report: ModelReport) -> None:
         self._n_deaths = 0
+        self.n_contexts += 1
         is_new = not self._is_reload
         self.loaded, self.loading = self.loading, None
         self._set_model(report)
@@ -231,9 +302,7 @@ class CommandFlow(QObject):
 
     def _on_failed(self, error: ErrorReport) -> None:
         self.noted.emit("error", error.message)
-        if self.state in RUNNING:
-            self._end_run(None)
-        elif self._is_reload and self.model is not None:
+        if self._is_reload and self.model is not None:
             # New contexts were refused; the model is still there, but which contexts it has is not known.
             assert self.loaded is not None
             self.loading, self.loaded = None, ModelAndContext(self.loaded.model, None)
@@ -246,6 +315,7 @@ class CommandFlow(QObject):
     def _end_run(self, answer: Finished | None) -> None:
         if answer is None:
             self._next_run = None
+        self._last_finished = None
         self._enter(SessionState.READY)
         self.run_finished.emit(answer)
         self._go_on()
@@ -258,7 +328,7 @@ class CommandFlow(QObject):
 
     def _go_on(self) -> None:
         """Do what was asked for meanwhile, unless a command is still in flight."""
-        if self._awaited is not None:
+        if self._awaited is not None or self._open:
             return
         if self._next_load is not None:
             target, self._next_load = self._next_load, None
@@ -303,8 +373,11 @@ class CommandFlow(QObject):
             asked, granted = self.model.n_slots_asked, self.model.n_slots
             self.noted.emit("warning", f"{asked} slots were asked for and {granted} granted; the others do not run.")
         command = Submit(self._client.next_id(), tasks)
-        self._awaited = command.id
-        self.run_started.emit(command)
+        self._open[command.id] = command
+        if request.is_turn:
+            self.turn_started.emit(command)
+        else:
+            self.run_started.emit(command)
         self._enter(SessionState.RUNNING)
         self._client.send(command)
 

@@ -3,18 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from draftscope import __version__
 from draftscope.engine.codec import as_plain
 from draftscope.engine.events import Kind, Records
-from draftscope.engine.protocol import Finished, ModelReport, RunReport, SlotResult, SlotTask
+from draftscope.engine.protocol import Finished, MemoryUse, ModelReport, RunReport, SlotResult, SlotTask
 from draftscope.session.run_request import RunRequest
 from draftscope.trace.acceptance import AcceptanceTable
 from draftscope.trace.pieces import PieceTable
+from draftscope.trace.round_numbers import RoundNumbers
 from draftscope.trace.store import TraceStore
 from draftscope.trace.trace import Trace
+
+
+@dataclass(slots=True)
+class _Run:
+    """What belongs to one run, beside its records.
+
+    ``n_contexts`` tells the contexts that it runs in from those before and after. ``results``: in the order of their
+    ends; a slot that talks has several. ``reports``: of the Submits that have ended.
+    """
+
+    model: ModelReport | None = None
+    request: RunRequest | None = None
+    tasks: tuple[SlotTask, ...] = ()
+    n_contexts: int = -1
+    n_submits: int = 0
+    results: list[SlotResult] = field(default_factory=list)
+    reports: list[RunReport] = field(default_factory=list)
+    round_numbers: RoundNumbers = field(default_factory=RoundNumbers)
 
 
 class RunRecord:
@@ -24,49 +43,70 @@ class RunRecord:
         self.trace = TraceStore()
         self.pieces = PieceTable()
         self.acceptance = AcceptanceTable()
-        self.results: dict[int, SlotResult] = {}
-        self.report: RunReport | None = None
-        self.request: RunRequest | None = None
-        self.tasks: tuple[SlotTask, ...] = ()
-        self._model: ModelReport | None = None
-        self._before: _Kept | None = None
+        self._run = _Run()
+        self._before: tuple[_Run, TraceStore] | None = None
 
-    def begin(self, model: ModelReport, request: RunRequest, tasks: tuple[SlotTask, ...]) -> None:
+    @property
+    def tasks(self) -> tuple[SlotTask, ...]:
+        """Its tasks in the order of their start; a slot that talks has several."""
+        return self._run.tasks
+
+    @property
+    def results(self) -> dict[int, SlotResult]:
+        """The last result of every slot that has one."""
+        return {result.slot: result for result in self._run.results}
+
+    @property
+    def report(self) -> RunReport | None:
+        """The engine's counts, where one Submit is the whole run: those of several overlap, and leave gaps."""
+        return self._run.reports[0] if self._run.n_submits == 1 and self._run.reports else None
+
+    @property
+    def memory(self) -> tuple[MemoryUse, ...]:
+        """Bytes by kind as the engine told last; empty before."""
+        return self._run.reports[-1].memory if self._run.reports else ()
+
+    def begin(self, model: ModelReport, request: RunRequest, tasks: tuple[SlotTask, ...], n_contexts: int = 0) -> None:
         """Start a new run of these tasks. Pieces stay: the engine tells each only once.
 
         The last run is forgotten with the first record of the new one; until then ``put_back`` brings it back.
         """
-        before = _Kept(self.trace.hand_over(), dict(self.results), self.report, self.request, self.tasks, self._model)
-        self._forget_run()
+        before = (self._run, self.trace.hand_over())
+        self.acceptance.update(self.trace)
+        self._run = _Run(model, request, tasks, n_contexts, n_submits=1)
         self._before = before
-        self.request, self.tasks, self._model = request, tasks, model
+
+    def can_go_on(self, n_contexts: int) -> bool:
+        """Whether tasks in these contexts belong to the run that is here."""
+        return self._run.n_contexts == n_contexts
+
+    def go_on(self, tasks: tuple[SlotTask, ...]) -> None:
+        """Take more tasks into the run."""
+        self._run.tasks += tasks
+        self._run.n_submits += 1
 
     def put_back(self) -> bool:
         """The new run never began: show the last one again. False when there was none, or it is gone."""
         before, self._before = self._before, None
-        if before is None or before.trace.n_records == 0:
+        if before is None or before[1].n_records == 0:
             return False
-        self.trace.take_over(before.trace)
-        self.results.update(before.results)
-        self.report, self.request, self.tasks, self._model = before.report, before.request, before.tasks, before.model
+        self._run = before[0]
+        self.trace.take_over(before[1])
         self.acceptance.update(self.trace)
         return True
 
     def forget(self) -> None:
         """Another model is there: nothing has run yet, and token ids stand for other bytes than before."""
-        self._forget_run()
-        self.pieces.clear()
-
-    def _forget_run(self) -> None:
         self.trace.clear()
         self.acceptance.update(self.trace)
-        self.results.clear()
-        self.report = self.request = self._model = self._before = None
-        self.tasks = ()
+        self._run = _Run()
+        self._before = None
+        self.pieces.clear()
 
     def append(self, records: Records) -> None:
-        """Take records of this run."""
+        """Take records of this run; their rounds are numbered on in place."""
         self._before = None
+        self._run.round_numbers.continue_in(records)
         self.trace.append(records)
         self.acceptance.update(self.trace)
 
@@ -77,37 +117,26 @@ class RunRecord:
     def finish(self, answer: Finished) -> None:
         """Take the engine's results and counts."""
         self._before = None
-        self.results.update((result.slot, result) for result in answer.results)
-        self.report = answer.report
+        self._run.results += answer.results
+        self._run.reports.append(answer.report)
 
     def snapshot(self) -> TraceSnapshot:
         """What the run holds now, to be exported by another thread while this run or the next goes on."""
         return TraceSnapshot(
             [self.trace.kind(kind) for kind in Kind],
             dict(self.pieces.items()),
-            [as_plain(self.results[slot]) for slot in sorted(self.results)],
+            [as_plain(result) for result in sorted(self._run.results, key=lambda result: result.slot)],
             self._header(),
         )
 
     def _header(self) -> dict[str, Any]:
+        run = self._run
         header: dict[str, Any] = {"program": f"draftscope {__version__}"}
-        if self._model is not None:
-            header |= {"engine": self._model.engine, "model": as_plain(self._model)}
-        if self.request is not None:
-            header["settings"] = {"context": as_plain(self.request.context), "tasks": as_plain(self.tasks)}
+        if run.model is not None:
+            header |= {"engine": run.model.engine, "model": as_plain(run.model)}
+        if run.request is not None:
+            header["settings"] = {"context": as_plain(run.request.context), "tasks": as_plain(run.tasks)}
         return header
-
-
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    """A run that is over."""
-
-    trace: TraceStore
-    results: dict[int, SlotResult]
-    report: RunReport | None
-    request: RunRequest | None
-    tasks: tuple[SlotTask, ...]
-    model: ModelReport | None
 
 
 class TraceSnapshot:

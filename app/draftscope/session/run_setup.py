@@ -32,6 +32,19 @@ class SetupValues:
     grammar: str = ""
     json_schema: str = ""
 
+    def task(self, slot: int, prompt: Prompt) -> SlotTask:
+        """The task that generates from a prompt in a slot."""
+        return SlotTask(
+            slot,
+            prompt,
+            self.sampling,
+            self.max_tokens,
+            self.stop,
+            self.ignore_eos,
+            grammar=self.grammar,
+            json_schema=self.json_schema,
+        )
+
 
 class RunSetup(QObject):
     """The setup that the controls edit. ``change`` keeps it in the settings; ``show_request`` (a demo) does not."""
@@ -106,20 +119,7 @@ class RunSetup(QObject):
         """The run that the values ask for. Slots without a prompt get none; all share the sampling."""
         v = self._values
         prompts = [v.prompts[slot % len(v.prompts)] for slot in range(v.context.n_slots)] if v.prompts else []
-        tasks = tuple(
-            SlotTask(
-                slot,
-                prompt,
-                v.sampling,
-                v.max_tokens,
-                v.stop,
-                v.ignore_eos,
-                grammar=v.grammar,
-                json_schema=v.json_schema,
-            )
-            for slot, prompt in enumerate(prompts)
-            if not is_empty(prompt)
-        )
+        tasks = tuple(v.task(slot, prompt) for slot, prompt in enumerate(prompts) if not is_empty(prompt))
         return RunRequest(v.context, tasks)
 
 

@@ -22,6 +22,7 @@ from draftscope.engine.protocol import (
     Loaded,
     LoadProgress,
     LogLine,
+    MemoryUse,
     ModelReport,
     ModelSettings,
     Pieces,
@@ -31,6 +32,7 @@ from draftscope.engine.protocol import (
     SlotTask,
     Submit,
 )
+from draftscope.session.chats import Chats
 from draftscope.session.command_flow import CommandFlow, ModelAndContext
 from draftscope.session.exports import Exports
 from draftscope.session.fallback_watch import FallbackWatch
@@ -61,12 +63,16 @@ class Session(QObject):
         exports: progress and end of exports.
         fallbacks: logs each fallback and tells of the first of its kind.
         slots: what the slots hold, and what can be done with it while nothing is at work in them.
+        chats: the conversations of the slots.
     """
 
     state_changed = Signal()
     model_changed = Signal()
     records_appended = Signal()
     run_started = Signal()
+    """A new run has begun; what the last one left is gone."""
+    turn_started = Signal()
+    """A slot goes on with its conversation, within the run that is here."""
     run_finished = Signal()
     log_appended = Signal()
     failed = Signal(object)
@@ -85,6 +91,7 @@ class Session(QObject):
         self._record = RunRecord()
         self._flow = CommandFlow(client, self)
         self.slots = Slots(client, self)
+        self.chats = Chats(self, self)
         self._n_dropped_before = 0
         self._n_lines_told = 0
         self._is_closed = False
@@ -101,6 +108,8 @@ class Session(QObject):
         self.slots.failed.connect(self._on_slot_failed)
         flow.model_replaced.connect(self._on_model_replaced)
         flow.run_started.connect(self._on_run_started)
+        flow.turn_started.connect(self._on_turn_started)
+        flow.submit_closed.connect(self._on_submit_closed)
         flow.run_finished.connect(self._on_run_finished)
 
     # ---- what there is
@@ -178,6 +187,22 @@ class Session(QObject):
         return self._record.report
 
     @property
+    def memory(self) -> tuple[MemoryUse, ...]:
+        """Bytes by kind as the engine told last: at the end of a task, or when the contexts were made."""
+        return self._record.memory or (self.model.memory if self.model is not None else ())
+
+    @property
+    def busy_slots(self) -> frozenset[int]:
+        """Slots that have a task, or wait for the others that were started with them."""
+        return self._flow.busy_slots
+
+    @property
+    def stopping_slots(self) -> frozenset[int]:
+        """Slots that were asked to stop and have not yet ended."""
+        is_stopping = self.state is SessionState.STOPPING
+        return self.busy_slots if is_stopping else frozenset(self._flow.stopping_slots)
+
+    @property
     def silence_s(self) -> float:
         """Seconds since the engine last showed a sign of life while at work; 0 when it has nothing to do."""
         return self._client.silence_s if self.state.is_busy else 0.0
@@ -211,6 +236,14 @@ class Session(QObject):
     def run(self, request: RunRequest) -> None:
         """Run; makes new contexts first when the request needs others, and waits for a load in progress."""
         self._flow.run(request)
+
+    def run_turn(self, context: ContextSettings, task: SlotTask) -> None:
+        """Run one task beside what other slots do; a new run where these contexts have none. See ``chats``."""
+        self._flow.run_turn(RunRequest(context, (task,), is_turn=True))
+
+    def stop_slot(self, slot: int) -> None:
+        """End what one slot does; what it wrote so far is kept."""
+        self._flow.stop_slot(slot)
 
     def run_demo(self) -> None:
         """Run the demo prompts on the bundled model; loads it first where another or none is there."""
@@ -307,23 +340,45 @@ class Session(QObject):
 
     def _on_model_replaced(self) -> None:
         self._record.forget()
+        self.chats.forget_run()
         self.meter.start_run()
         self.view.reset()
         self.records_appended.emit()
 
     def _on_run_started(self, command: Submit) -> None:
-        assert self.model is not None
         assert self.last_request is not None
-        self._record.begin(self.model, self.last_request, command.tasks)
+        self._begin_run(self.last_request, command)
+        self.chats.begin_run(command.tasks)
+        self.run_started.emit()
+
+    def _begin_run(self, request: RunRequest, command: Submit) -> None:
+        assert self.model is not None
+        self._record.begin(self.model, request, command.tasks, self._flow.n_contexts)
         self.view.reset()
         self.meter.start_run()
         self._n_dropped_before = self._client.n_dropped
+
+    def _on_turn_started(self, command: Submit) -> None:
+        assert self._flow.loaded is not None
+        if self._record.can_go_on(self._flow.n_contexts):
+            self._record.go_on(command.tasks)
+            self.chats.begin_turn(command.tasks)
+            self.turn_started.emit()
+            return
+        context = self._flow.loaded.context or ContextSettings()
+        self._begin_run(RunRequest(context, command.tasks), command)
+        self.chats.begin_turn(command.tasks, is_new_run=True)
         self.run_started.emit()
 
-    def _on_run_finished(self, answer: Finished | None) -> None:
-        if answer is not None:
+    def _on_submit_closed(self, command: Submit, answer: Finished | Failed | None) -> None:
+        if isinstance(answer, Finished):
             self._record.finish(answer)
-        elif self._record.put_back():  # refused before anything ran: the last run is still there to look at
+        self.chats.end_tasks(command.tasks, answer)
+
+    def _on_run_finished(self, answer: Finished | None) -> None:
+        if answer is None and self._record.put_back():
+            # Refused before anything ran: the last run is still there to look at.
+            self.chats.put_back()
             self.view.reset()
             self.meter.n_records = self.trace.n_records
             self.run_started.emit()

@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class SessionState(Enum):
-    """Where the session stands. One command is in flight at a time (LOADING, RUNNING, STOPPING) or none.
+    """Where the session stands. LOADING: one command is in flight; RUNNING, STOPPING: one or more Submits are.
 
     ::
 
@@ -18,6 +18,7 @@ class SessionState(Enum):
                                     |
         any --EngineDied--> ENGINE_DIED --restart_engine--> LOADING (the model that was loaded) or NO_MODEL
 
+    In RUNNING another slot may begin a turn of its conversation; RUNNING ends when the last Submit is closed.
     A failed Configure leads back to READY: the model is still there. ``open_model`` while a run goes on stops the run
     first and loads when it has ended. The engine is restarted by itself unless it died without ever having answered.
     Commands on slots are no states: see ``slots``.

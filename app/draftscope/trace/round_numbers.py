@@ -1,4 +1,4 @@
-"""Numbers the rounds of a queue of prompts on, which the engine counts from 0 whenever all its slots were free."""
+"""Numbers the rounds of a run of several tasks on, which the engine counts from 0 whenever all its slots were free."""
 
 from __future__ import annotations
 

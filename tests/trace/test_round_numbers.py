@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from draftscope.cli.round_numbers import RoundNumbers
 from draftscope.engine.events import Kind, Records, SlotState, empty_records
+from draftscope.trace.round_numbers import RoundNumbers
 
 
 def _records(*rows: tuple[SlotState, int] | int) -> Records:

@@ -1,0 +1,254 @@
+"""The conversations of the slots: what can be said and done in them, and how they follow the runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from PySide6.QtCore import QObject, Signal
+
+from draftscope.engine.dialogue import Dialogue, DialogueError
+from draftscope.engine.dialogue_file import load_dialogue, save_dialogue
+from draftscope.engine.errors import ErrorCode, ErrorReport
+from draftscope.engine.events import Kind
+from draftscope.engine.protocol import ContextSettings, Failed, Finished, Prompt, SamplingSettings, SlotResult, SlotTask
+from draftscope.session.run_setup import SetupValues
+from draftscope.session.slot_chat import SlotChat
+from draftscope.session.state import SessionState
+
+if TYPE_CHECKING:
+    from draftscope.session.session import Session
+
+DEFAULTS = SetupValues(ContextSettings(), SamplingSettings(), 256, (), False, ())
+"""How answers are generated where nobody gave a setup."""
+
+NO_TEXT = "The loaded model has no tokenizer, so it cannot be written to."
+
+
+class Chats(QObject):
+    """One conversation a slot. A run begins them anew from its prompts; a turn goes on with one.
+
+    What cannot be done is told through ``session.failed`` and changes nothing; ``why_not`` says so before.
+
+    Attributes:
+        values: gives the setup that answers are generated with, when they are asked for.
+    """
+
+    changed = Signal(int)
+    """The conversation of this slot, or what it is doing, has changed."""
+
+    def __init__(self, session: Session, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.values: Callable[[], SetupValues] = lambda: DEFAULTS
+        self._session = session
+        self._chats: dict[int, SlotChat] = {}
+        self._before: dict[int, SlotChat] | None = None
+
+    # ---- what there is
+
+    def chat(self, slot: int) -> SlotChat:
+        """The conversation of a slot; an empty one where nobody has said anything."""
+        if slot not in self._chats:
+            self._chats[slot] = SlotChat(Dialogue(is_plain=self._has_no_template()))
+        return self._chats[slot]
+
+    @property
+    def slots(self) -> tuple[int, ...]:
+        """Slots in which something was said."""
+        return tuple(sorted(slot for slot, chat in self._chats.items() if chat.dialogue.turns))
+
+    def why_not(self, slot: int) -> str:
+        """Why nothing can be said in this slot now, or ''."""
+        session = self._session
+        match session.state:
+            case SessionState.NO_MODEL:
+                return "No model is loaded: open a GGUF file, or run the demo."
+            case SessionState.LOADING:
+                return "The model is loading."
+            case SessionState.ENGINE_DIED:
+                return "The engine has ended: start it again."
+            case SessionState.STOPPING:
+                return "The run is being stopped."
+            case _ if slot in session.busy_slots:
+                return self._why_busy(slot)
+            case _:
+                has_text = session.model is not None and session.model.has_tokenizer
+                return "" if has_text else NO_TEXT
+
+    def _why_busy(self, slot: int) -> str:
+        if slot in self._session.stopping_slots:
+            return "The answer is being stopped."
+        return "The answer is being generated."
+
+    # ---- what can be done
+
+    def say(self, slot: int, text: str) -> bool:
+        """Say something and generate the answer; whether it was said."""
+        return self._act(slot, lambda dialogue: dialogue.say(text), asks=True)
+
+    def regenerate(self, slot: int) -> bool:
+        """Generate another answer to the last message."""
+        return self._act(slot, Dialogue.regenerate, asks=True)
+
+    def edit(self, slot: int, index: int, text: str) -> bool:
+        """Write a message of the user anew and generate the answer to it; what followed is kept as a version."""
+        return self._act(slot, lambda dialogue: dialogue.edit(index, text), asks=True)
+
+    def bring_back(self, slot: int) -> bool:
+        """Show an earlier version of the conversation."""
+        return self._act(slot, Dialogue.bring_back)
+
+    def delete_last(self, slot: int) -> bool:
+        """Drop the last message and its answer."""
+        return self._act(slot, Dialogue.delete_last)
+
+    def clear(self, slot: int) -> bool:
+        """Begin a new conversation, in the model's chat template if it has one; the system prompt stays."""
+
+        def begin(dialogue: Dialogue) -> None:
+            dialogue.clear()
+            dialogue.is_plain = self._has_no_template()
+
+        return self._act(slot, begin)
+
+    def edit_system(self, slot: int, text: str) -> bool:
+        """Give another system prompt to the answers to come."""
+        return self._act(slot, lambda dialogue: dialogue.edit_system(text))
+
+    def load(self, slot: int, path: Path) -> bool:
+        """Go on with a saved conversation."""
+
+        def read(dialogue: Dialogue) -> None:
+            load_dialogue(dialogue, path)
+            dialogue.is_plain |= self._has_no_template()
+
+        return self._act(slot, read)
+
+    def save(self, slot: int, path: Path) -> bool:
+        """Write the conversation as a file of messages."""
+        try:
+            save_dialogue(self.chat(slot).dialogue, path)
+        except DialogueError as error:
+            self._fail(error)
+            return False
+        return True
+
+    def stop(self, slot: int) -> None:
+        """Stop the answer; what is there of it stays."""
+        self._session.stop_slot(slot)
+        self.changed.emit(slot)
+
+    def _act(self, slot: int, do: Callable[[Dialogue], None], *, asks: bool = False) -> bool:
+        chat = self.chat(slot)
+        try:
+            if asks and (reason := self.why_not(slot)):
+                raise DialogueError(reason)
+            if slot in self._session.busy_slots:
+                raise DialogueError(self._why_busy(slot), "Wait for it, or stop it.")
+            do(chat.dialogue)
+            if asks:
+                prompt = chat.dialogue.prompt()
+        except DialogueError as error:
+            self._fail(error)
+            return False
+        chat.error = ""
+        self._tell(slot)
+        if asks:
+            self._session.run_turn(self.values().context, self._task(slot, prompt, chat.dialogue.n_answers))
+        return True
+
+    def _task(self, slot: int, prompt: Prompt, n_answers: int) -> SlotTask:
+        """Every further answer to the same takes the next seed, or it would be the same again."""
+        task = self.values().task(slot, prompt)
+        return replace(task, sampling=replace(task.sampling, seed=task.sampling.seed + n_answers))
+
+    def _fail(self, error: DialogueError) -> None:
+        self._session.failed.emit(ErrorReport(ErrorCode.BAD_PROMPT, error.message, error.hint))
+
+    def _has_no_template(self) -> bool:
+        model = self._session.model
+        return model is not None and not model.has_chat_template
+
+    def _tell(self, slot: int) -> None:
+        self.chat(slot).revision += 1
+        self.changed.emit(slot)
+
+    # ---- what the session tells
+
+    def begin_run(self, tasks: tuple[SlotTask, ...]) -> None:
+        """A new run begins: its slots' conversations start from its prompts, and no earlier answer is in the trace."""
+        self._before = dict(self._chats)
+        started = {task.slot: self.chat(task.slot).dialogue.started_anew(task.prompt) for task in tasks}
+        self._begin_trace(started)
+        for slot in started:
+            self._chats[slot].first_token = 0
+        self._tell_all()
+
+    def begin_turn(self, tasks: tuple[SlotTask, ...], *, is_new_run: bool = False) -> None:
+        """A turn begins, in the run that is here or in a new one."""
+        self._before = None
+        if is_new_run:
+            self._before = dict(self._chats)
+            self._begin_trace({})
+        for task in tasks:
+            self.chat(task.slot).first_token = self._n_tokens(task.slot)
+        self._tell_all()
+
+    def _begin_trace(self, started: dict[int, Dialogue]) -> None:
+        self._chats = {
+            slot: SlotChat(started.get(slot, chat.dialogue), revision=chat.revision)
+            for slot, chat in self._chats.items()
+        }
+
+    def end_tasks(self, tasks: tuple[SlotTask, ...], answer: Finished | Failed | None) -> None:
+        """The tasks of a Submit have ended; None: with their engine."""
+        if isinstance(answer, Finished):
+            self._before = None
+            for result in answer.results:
+                self._take(result)
+        for task in tasks:
+            chat = self.chat(task.slot)
+            chat.first_token = None
+            if isinstance(answer, Failed):
+                chat.error = answer.error.message
+            elif answer is None:
+                chat.error = "The engine ended before the answer was done."
+            self._tell(task.slot)
+
+    def _take(self, result: SlotResult) -> None:
+        chat = self.chat(result.slot)
+        turn = chat.dialogue.take_answer(result)
+        if turn is not None and chat.first_token is not None:
+            chat.places[turn.number] = (chat.first_token, self._n_tokens(result.slot))
+        chat.error = result.error
+
+    def put_back(self) -> None:
+        """The run never began: what was said before it is there again."""
+        if self._before is None:
+            return
+        refused, self._chats, self._before = self._chats, self._before, None
+        for slot, chat in refused.items():
+            there = self.chat(slot)
+            there.revision = max(there.revision, chat.revision)
+            if there.dialogue is chat.dialogue:  # a turn was refused: its message is still there, and so is the reason
+                there.error = chat.error
+        self._tell_all()
+
+    def forget_run(self) -> None:
+        """Another model is there: conversations begin anew, and can be brought back."""
+        self._before = None
+        self._begin_trace({})
+        for chat in self._chats.values():
+            chat.dialogue.clear()
+            chat.dialogue.is_plain = self._has_no_template()
+        self._tell_all()
+
+    def _tell_all(self) -> None:
+        for slot in tuple(self._chats):
+            self._tell(slot)
+
+    def _n_tokens(self, slot: int) -> int:
+        return int(np.count_nonzero(self._session.trace.kind(Kind.TOKEN)["slot"] == slot))
