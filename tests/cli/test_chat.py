@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import pytest
 from draftscope.cli.chat_commands import CHAT_COMMANDS, parse_line
 from draftscope.cli.chat_lines import PipedLines
 from draftscope.cli.failure import ExitCode, UsageError
-from draftscope.engine import fake
 from draftscope.engine.dialogue import Dialogue
 from draftscope.engine.dialogue_file import load_dialogue
 from draftscope.engine.events import Kind
@@ -211,13 +209,9 @@ def test_a_backslash_at_the_end_goes_on_in_the_next_line() -> None:
     assert lines.next() is None
 
 
-def test_a_model_without_a_template_goes_on_from_the_text(
-    chat: Chat, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    original = fake.report_of
-    monkeypatch.setattr(fake, "report_of", lambda *given: replace(original(*given), has_chat_template=False))
+def test_a_model_without_a_template_goes_on_from_the_text(chat: Chat, tmp_path: Path) -> None:
     kept = tmp_path / "talk.json"
-    told = chat(["Once ", "upon "], "--json", "--save", kept)
+    told = chat(["Once ", "upon "], "--json", "--save", kept, model="fake:no-template")
     first, second = turns(told)
     assert "no chat template" in told.err
     again = Dialogue()

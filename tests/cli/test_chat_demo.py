@@ -70,7 +70,7 @@ class Terminal:
             raise AssertionError(f"{text!r} did not come; there was {self.seen!r}.")
 
     def interrupt(self, text: str) -> None:
-        """Send SIGINT until this text comes: Python looks at it late when it arrives just before input is waited for."""
+        """Send SIGINT until this text comes: one that arrives just before Python waits for input is noticed late."""
         for _ in range(20):
             self.process.send_signal(signal.SIGINT)
             if self._comes(text, 1.0):

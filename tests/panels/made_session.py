@@ -7,14 +7,21 @@ from PySide6.QtCore import QObject, Signal
 from draftscope.engine.events import Records
 from draftscope.engine.protocol import (
     CheckpointMode,
+    CommandId,
     ContextSettings,
+    DecodeCounts,
     EngineDied,
+    Finished,
+    MemoryUse,
     ModelReport,
     Prompt,
+    RunReport,
+    SlotResult,
     SlotTask,
     Speculation,
     WayBack,
 )
+from draftscope.session.chats import Chats
 from draftscope.session.log_book import LogBook
 from draftscope.session.meter import Meter
 from draftscope.session.run_record import RunRecord
@@ -33,6 +40,7 @@ class MadeSession(QObject):
     model_changed = Signal()
     records_appended = Signal()
     run_started = Signal()
+    turn_started = Signal()
     run_finished = Signal()
     log_appended = Signal()
     failed = Signal(object)
@@ -51,6 +59,10 @@ class MadeSession(QObject):
         self.trace = self._record.trace
         self.pieces = self._record.pieces
         self.acceptance = self._record.acceptance
+        self.busy_slots: frozenset[int] = frozenset()
+        self.stopping_slots: frozenset[int] = frozenset()
+        self.chats = Chats(self, self)  # type: ignore[arg-type]
+        self.turns: list[SlotTask] = []
 
     @property
     def is_running(self) -> bool:
@@ -67,6 +79,35 @@ class MadeSession(QObject):
         """The engine's counts when the run has ended."""
         return self._record.report
 
+    @property
+    def memory(self) -> tuple[MemoryUse, ...]:
+        """Bytes as the engine told last."""
+        return self._record.memory or (self.model.memory if self.model is not None else ())
+
+    def run_turn(self, context: ContextSettings, task: SlotTask) -> None:
+        """A slot goes on with its conversation."""
+        self.turns.append(task)
+        self._record.go_on((task,))
+        self.chats.begin_turn((task,))
+        self.busy_slots |= {task.slot}
+        self.state = SessionState.RUNNING
+        self.state_changed.emit()
+        self.turn_started.emit()
+
+    def stop_slot(self, slot: int) -> None:
+        """A slot is asked to stop."""
+        self.stopping_slots |= {slot}
+
+    def end_turn(self, result: SlotResult) -> None:
+        """A turn has ended."""
+        task = next(task for task in self.turns if task.slot == result.slot)
+        finished = Finished(CommandId(0), (result,), RunReport(DecodeCounts(), 0, 0, 0, 1.0))
+        self.busy_slots -= {result.slot}
+        self._record.finish(finished)
+        self.chats.end_tasks((task,), finished)
+        if not self.busy_slots:
+            self.end_run()
+
     def take_model(self, model: ModelReport) -> None:
         """A model was loaded."""
         self.model = model
@@ -79,7 +120,9 @@ class MadeSession(QObject):
         assert self.model is not None
         tasks = tuple(SlotTask(slot, Prompt(text="Read the file.")) for slot in range(n_slots))
         self._record.begin(self.model, RunRequest(ContextSettings(n_slots=n_slots), tasks), tasks)
+        self.chats.begin_run(tasks)
         self.pieces.add(PIECES)
+        self.busy_slots = frozenset(range(n_slots))
         self.state = SessionState.RUNNING
         self.state_changed.emit()
         self.run_started.emit()
@@ -92,6 +135,7 @@ class MadeSession(QObject):
 
     def end_run(self) -> None:
         """The run has ended."""
+        self.busy_slots = self.stopping_slots = frozenset()
         self.state = SessionState.READY
         self.state_changed.emit()
         self.run_finished.emit()

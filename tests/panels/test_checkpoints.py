@@ -22,8 +22,10 @@ from draftscope.engine.events import FallbackReason, Kind, Mechanism, Records
 from draftscope.engine.fake_report import report_of
 from draftscope.engine.protocol import (
     CheckpointMode,
+    CommandId,
     ContextSettings,
     DecodeCounts,
+    Finished,
     MemoryUse,
     ModelReport,
     ModelSettings,
@@ -357,7 +359,7 @@ def test_memory_at_the_end_of_a_run_takes_the_place_of_that_at_its_beginning(mak
     session = session_with(make_records(10))
     panel = make(session)
     report = RunReport(DecodeCounts(), 0, 0, 0, 1.0, memory=(MemoryUse("checkpoints", 3 * 2**20, 5 * 2**20),))
-    session._record.report = report
+    session._record.finish(Finished(CommandId(0), (), report))
     turn_to(panel, MEMORY)
     assert "saved states | 2.00 MiB | 8.00 MiB | 3.00 MiB | 5.00 MiB" in panel.memory.table.words
 

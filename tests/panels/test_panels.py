@@ -72,7 +72,12 @@ def test_without_a_model_a_panel_says_what_would_fill_it(cls: type[Panel], make:
 def test_with_a_model_but_no_run_a_panel_asks_for_one(cls: type[Panel], make: Make) -> None:
     session = MadeSession()
     session.take_model(made_model())
-    assert "Press Run" in make(cls, session).empty.text
+    panel = make(cls, session)
+    if isinstance(panel, OutputPanel):
+        assert sorted(panel.cards) == [0, 1, 2, 3]
+        assert all("Run starts the prompts" in texts(card.empty) for card in panel.cards.values())
+    else:
+        assert "Press Run" in panel.empty.text
 
 
 @pytest.mark.parametrize("cls", RUN_PANELS)
@@ -146,7 +151,7 @@ def test_a_second_run_starts_from_nothing(cls: type[Panel], make: Make) -> None:
     session.begin_run(2)
     panel.refresh()
     if isinstance(panel, OutputPanel):
-        assert sorted(panel.cards) == [0, 1]
+        assert sorted(panel.cards) == [0, 1, 2, 3]
         assert all(len(card.view.flow) == 0 for card in panel.cards.values())
     else:
         assert panel.empty.isVisible()
@@ -200,7 +205,10 @@ def test_the_prompt_stands_before_the_text(make: Make) -> None:
     session, _ = running_session()
     panel = make(OutputPanel, session)
     assert isinstance(panel, OutputPanel)
-    assert panel.cards[0].view.flow.prompt == "Read the file."
+    transcript = panel.cards[0].view.transcript
+    line = transcript.lines[0]
+    assert "".join(part.text for part in line if part.token < 0) == "Read the file."
+    assert next(part.token for part in line if part.token >= 0) == 0
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,8 @@ from draftscope.base.theme import DARK, LIGHT
 from draftscope.engine.events import Origin
 from draftscope.panels.paint_clock import PaintClock
 from draftscope.panels.token_flow import TokenFlow
-from draftscope.panels.token_view import TokenView, rejected_text
+from draftscope.panels.token_view import TokenView
+from draftscope.panels.transcript import rejected_text
 from draftscope.trace.pieces import PieceTable
 from tests.panels.test_token_flow import tokens
 
@@ -53,13 +54,13 @@ def centre_of(view: TokenView, token: int) -> QPoint:
 def test_new_tokens_lay_out_only_themselves(view: TokenView, monkeypatch: pytest.MonkeyPatch) -> None:
     feed(view, 200)
     appended: list[int] = []
-    original = view._layout.append
+    original = view.transcript.layout.append
 
     def append(token: int, text: str, scale: float = 1.0) -> int:
         appended.append(token)
         return original(token, text, scale)
 
-    monkeypatch.setattr(view._layout, "append", append)
+    monkeypatch.setattr(view.transcript.layout, "append", append)
     feed(view, 1, first_round=200)
     assert appended == [600, 601, 602]
 
@@ -83,7 +84,7 @@ def test_rejected_tokens_can_be_hidden(view: TokenView) -> None:
     n_with = view.n_lines
     view.set_shows_rejected(False)
     assert view.n_lines < n_with
-    assert view._layout.line_of(1) is None
+    assert view.transcript.layout.line_of(1) is None
     view.set_shows_rejected(True)
     assert view.n_lines == n_with
 

@@ -13,7 +13,9 @@ from PySide6.QtCore import QPoint
 from draftscope.base.paths import demo_model
 from draftscope.base.theme import THEMES
 from draftscope.engine.events import Kind
-from draftscope.engine.protocol import CheckpointMode, Prompt
+from draftscope.engine.protocol import CheckpointMode, ContextSettings, Prompt
+from draftscope.panels.script import EDIT, Mark, Style
+from draftscope.session.samples import CHAT_EXAMPLES, demo_request
 from draftscope.session.state import SessionState
 from tests.models.rpc_server import RpcServerProcess
 from tests.screens.stage import Stage
@@ -225,10 +227,76 @@ def refused(stage: Stage) -> None:
     stage.shoot_window("load-failed")
 
 
+def chat(stage: Stage) -> None:
+    """Conversations: empty, after a turn, several turns in four slots, while answers come, and an edit."""
+    stage.session.open_model(demo_model(), ContextSettings(n_slots=1))
+    stage.pump(lambda: stage.session.state is SessionState.READY)
+    setup = stage.window.setup
+    setup.change(dataclasses.replace(setup.values, sampling=demo_request().tasks[0].sampling, max_tokens=90))
+    setup.set_slots(1)
+    stage.shoot_panel("output", "chat-empty-one-slot")
+    stage.say(0, CHAT_EXAMPLES[0])
+    stage.shoot_panel("output", "chat-one-turn")
+    stage.session.open_model(demo_model(), ContextSettings(n_slots=4))
+    stage.pump(lambda: stage.session.state is SessionState.READY)
+    setup.set_slots(4)
+    stage.shoot_window("chat-empty")
+    for text in (CHAT_EXAMPLES[1], CHAT_EXAMPLES[2], CHAT_EXAMPLES[0], "Quote Genesis 1:3."):
+        for slot in range(4):
+            stage.say(slot, text)
+    stage.session.chats.edit_system(2, "You know the King James Bible, and the Python manual. Answer in one sentence.")
+    stage.say(2, "word " * 120)
+    stage.shoot_window("chat-four-slots")
+    stage.shoot_panel("output", "chat-four-slots")
+    users = stage.session.chats.chat(1).dialogue.user_turns
+    card = stage.window.output.cards[1]
+    card.view.action_clicked.emit(Mark(Style.ACTION, "Edit", EDIT, users[1]))
+    stage.shoot_panel("output", "chat-editing")
+    card.box.leave()
+    setup.set_max_tokens(1_000)
+    setup.change(dataclasses.replace(setup.values, ignore_eos=True))
+    for theme in THEMES:
+        stage.wear(theme)
+        for slot in (0, 3):
+            stage.session.chats.say(slot, CHAT_EXAMPLES[2])
+        stage.pump(lambda: len(stage.session.trace.kind(Kind.ROUND)) > 0)
+        stage.settle(0.4)
+        assert stage.session.is_running
+        stage.shoot_now(stage.panel("output"), "panel-output-chat-generating", theme)
+        stage.window.actions_by_id["stop"].trigger()
+        stage.pump(lambda: not stage.session.is_running)
+    stage.settle()
+    stage.shoot_panel("output", "chat-stopped")
+
+
+def chat_after_a_run(stage: Stage) -> None:
+    """The demo's prompts, three of them plain texts, and what one writes under their answers."""
+    stage.run_demo()
+    stage.say(1, "Genesis 2\n")
+    stage.say(3, "What does the Python function read do?")
+    stage.shoot_window("chat-after-a-run")
+
+
+def chat_without_template(stage: Stage) -> None:
+    """A model without a chat template: the text goes in as it is."""
+    stage.session.open_model("fake:no-template", ContextSettings(n_slots=2))
+    stage.pump(lambda: stage.session.state is SessionState.READY)
+    stage.window.setup.set_slots(2)
+    stage.window.setup.set_max_tokens(60)
+    stage.shoot_panel("output", "chat-no-template-empty")
+    stage.say(0, "Once upon a time")
+    stage.say(0, " The people laughed, and")
+    stage.say(1, "word " * 6_000)
+    stage.shoot_panel("output", "chat-no-template")
+
+
 SCENES: tuple[tuple[str, Callable[[Stage], None]], ...] = (
     ("native", first_start),
     ("native", live),
     ("native", demo),
+    ("native", chat),
+    ("native", chat_after_a_run),
+    ("fake:0", chat_without_template),
     ("native", without_drafts),
     ("native", eight_slots),
     ("native", slots),

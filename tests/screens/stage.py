@@ -71,6 +71,12 @@ class Stage:
         self.pump(lambda: not self.session.is_running)
         self.settle()
 
+    def say(self, slot: int, text: str) -> None:
+        """Say something in a slot and wait for the answer."""
+        self.session.chats.say(slot, text)
+        self.pump(lambda: slot not in self.session.busy_slots)
+        self.settle(0.1)
+
     def wear(self, theme: Theme) -> None:
         """Put on a theme."""
         self.appearance.choose(theme.name)

@@ -147,6 +147,14 @@ class Dialogue:
         self._turns += (turn,)
         return turn
 
+    def take_cut_off(self, text: str) -> Turn | None:
+        """Append what there is of an answer whose engine ended; None when that is nothing."""
+        if not text:
+            return None
+        turn = self._turn(ASSISTANT, text, Source.GENERATED)
+        self._turns += (turn,)
+        return turn
+
     def regenerate(self) -> None:
         """Drop the last answer, so that another one can take its place."""
         if not self._turns:

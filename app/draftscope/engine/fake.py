@@ -5,7 +5,7 @@ what it is asked, and is the same every time (only times differ): texts from the
 
 Model paths choose what it plays: ``fake:hybrid`` (no native rollback, so states are saved: ``auto`` copies on write),
 ``fake:plain`` (MTP on a KV cache alone, which drops its newest tokens by itself), ``fake:dense`` (no MTP layers),
-``fake:slow-load`` (some seconds), ``fake:fail-load``, ``fake:raise-in-load``, ``fake:die-in-load``; any other path is a
+``fake:no-template`` (no chat template), ``fake:slow-load`` (some seconds), ``fake:fail-load``, ``fake:raise-in-load``, ``fake:die-in-load``; any other path is a
 model with native rollback. Prompts that are just ``fake:die``, ``fake:fail``, ``fake:raise`` or ``fake:hang`` end the
 process, fail the task, break the engine's step, or stay silent until they are cancelled. A slot that was given
 ``fake:fail-save`` cannot be saved, and what one that was given ``fake:refuse-state`` saved is refused. Grammars are
@@ -28,7 +28,7 @@ from draftscope.engine.events import FallbackReason, Mechanism, Operation, Phase
 from draftscope.engine.fake_costs import STATE_BYTES
 from draftscope.engine.fake_held import FakeHeld
 from draftscope.engine.fake_record import FakeRecorder
-from draftscope.engine.fake_report import report_of
+from draftscope.engine.fake_report import WITHOUT_TEMPLATE, report_of
 from draftscope.engine.fake_round import FakeRound
 from draftscope.engine.fake_slot import FakeSlot
 from draftscope.engine.protocol import (
@@ -144,7 +144,7 @@ class FakeBackend:
 
     def chat_template(self) -> ChatTemplate | None:
         """See ``Backend.chat_template``."""
-        if self._model is None:
+        if self._model is None or self._model.path == WITHOUT_TEMPLATE:
             return None
         names = (fake_text.piece(token).decode() for token in (fake_text.BOS, fake_text.EOS))
         return ChatTemplate(fake_text.CHAT_TEMPLATE, *names)

@@ -22,6 +22,9 @@ MAX_SLOTS = 64
 WITHOUT_STATES = ("fake:dense", "fake:plain")
 """Models with nothing but a KV cache, which can drop its newest tokens."""
 
+WITHOUT_TEMPLATE = "fake:no-template"
+"""The model whose file has no chat template."""
+
 _SAVING = {
     CheckpointMode.COW: Mechanism.COW,
     CheckpointMode.DEVICE: Mechanism.DEVICE,
@@ -62,7 +65,7 @@ def report_of(model: ModelSettings, context: ContextSettings, load_ms: float) ->
         n_vocab=fake_text.N_VOCAB,
         n_ctx_train=32_768,
         has_tokenizer=True,
-        has_chat_template=True,
+        has_chat_template=model.path != WITHOUT_TEMPLATE,
         is_recurrent=is_recurrent,
         n_slots_asked=context.n_slots,
         n_slots=context.n_slots,

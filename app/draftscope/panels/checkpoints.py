@@ -9,7 +9,6 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QStackedWidget, 
 
 from draftscope.base.theme import Theme
 from draftscope.engine.events import Kind
-from draftscope.engine.protocol import MemoryUse
 from draftscope.panels.calibration_rows import why_not_calibrated
 from draftscope.panels.checkpoint_choice import CheckpointChoice
 from draftscope.panels.checkpoint_memory import CheckpointMemory
@@ -138,19 +137,12 @@ class CheckpointsPanel(Panel):
             self.strips.show_strips(*strips_of(self.table))
 
     def _refresh_memory(self, page: Page) -> None:
-        model, uses = self.session.model, self._memory()
+        model, uses = self.session.model, self.session.memory
         reason = None
         if model is None or not uses:
             reason = ("The memory is not known", "This engine has not told how many bytes its contexts take, by kind.")
         if page.show_content(reason) and model is not None:
             self.memory.show_memory(uses, model.n_slots)
-
-    def _memory(self) -> tuple[MemoryUse, ...]:
-        """As it stood at the run's end, else as it was when the contexts were made."""
-        report, model = self.session.run_report, self.session.model
-        if report is not None and report.memory:
-            return report.memory
-        return model.memory if model is not None else ()
 
     def _refresh_choice(self, page: Page) -> None:
         model = self.session.model

@@ -101,7 +101,7 @@ def run_section(report: RunReport, *, is_final: bool) -> Section:
     """Counts of the run: the engine's own when it has ended, else those of the records so far."""
     counts = report.decodes
     rounds = max(counts.rounds, 1)
-    means = "Counted by the engine." if is_final else "Counted from the records so far; the engine's own counts follow."
+    means = "Counted by the engine." if is_final else "Counted from the records so far."
     return Section(
         "This run",
         (

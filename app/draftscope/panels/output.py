@@ -13,8 +13,8 @@ from PySide6.QtWidgets import QCheckBox, QFrame, QGridLayout, QHBoxLayout, QScro
 from draftscope.base import units
 from draftscope.base.theme import Theme
 from draftscope.engine.events import Kind
-from draftscope.engine.protocol import SlotTask
 from draftscope.panels.card_header import Figure
+from draftscope.panels.card_talk import CardTalk
 from draftscope.panels.panel import Panel, why_no_run
 from draftscope.panels.slot_card import SlotCard
 from draftscope.panels.slot_words import slot_words
@@ -30,14 +30,11 @@ MIN_CARD_WIDTH = 260
 
 ACCEPTED_MEANS = "Accepted draft tokens divided by drafted tokens, in this slot and run."
 PER_ROUND_MEANS = "Tokens per round: 1 + accepted / rounds, with the target's own token of each round."
-MAX_PROMPT_SHOWN = 20_000
-"""Characters of a prompt that a card shows, the last ones: all of them are laid out at once."""
-
 SPEED_MEANS = "Generated tokens per second of this slot since its first token; the prompt is not counted."
 
 
 class OutputPanel(Panel):
-    """Cards of the slots that have a task or records; the grid follows their number and the room."""
+    """Cards of the slots that there are, and of those that have records; the grid follows their number and the room."""
 
     id: ClassVar[str] = "output"
     title: ClassVar[str] = "Output"
@@ -49,8 +46,7 @@ class OutputPanel(Panel):
     def __init__(self, session: Session, theme: Theme) -> None:
         super().__init__(session, theme)
         self.cards: dict[int, SlotCard] = {}
-        self._other_texts: dict[int, str] = {}
-        self._texts_before: dict[int, str] = {}
+        self._talks: dict[int, CardTalk] = {}
         self._n_tokens_seen = 0
         self._generation = session.trace.generation
         self._grid_host = QWidget()
@@ -62,9 +58,10 @@ class OutputPanel(Panel):
         self._apply_theme()
         session.records_appended.connect(self.mark_news)
         session.run_started.connect(self._on_run_started)
+        session.turn_started.connect(self.mark_stale)
         session.run_finished.connect(self.mark_stale)
         session.slots.changed.connect(self.mark_stale)
-        session.slots.text_changed.connect(self._on_text_changed)
+        session.chats.changed.connect(self.mark_stale)
         session.view.selected_round_changed.connect(self._on_round_selected)
         session.view.selected_slot_changed.connect(self._on_slot_selected)
         session.view.show_rejected_changed.connect(self._on_show_rejected)
@@ -99,11 +96,15 @@ class OutputPanel(Panel):
         if self._generation != self.session.trace.generation:
             self._on_run_started()
         self._make_cards()
+        for talk in self._talks.values():
+            talk.refresh()
         self._take_tokens()
         words = slot_words(self.session.trace, is_running=self.session.is_running)
+        tasks = {task.slot for task in self.session.tasks}
         rest = "waiting" if self.session.is_running else "did not run"
         for slot, card in self.cards.items():
-            card.header.show_figures(words.get(slot, rest), _figures(self.session.acceptance.slot(slot)))
+            word = words.get(slot, rest if slot in tasks else "")
+            card.header.show_figures(word, _figures(self.session.acceptance.slot(slot)))
             card.strip.show_held(self.session.slots.held.get(slot), is_running=self.session.is_running)
         total = self.session.acceptance.total()
         self._legend.show_positions(sum(1 for drafted in total.drafted_at if drafted > 0))
@@ -111,26 +112,26 @@ class OutputPanel(Panel):
 
     def _wanted(self) -> set[int]:
         """Slots that a card is shown of."""
-        used = {task.slot for task in self.session.tasks} | set(self.session.trace.slots())
-        return used | {slot for slot, held in self.session.slots.held.items() if held.n_tokens}
+        model = self.session.model
+        slots = {task.slot for task in self.session.tasks} | set(self.session.trace.slots())
+        slots |= {slot for slot, held in self.session.slots.held.items() if held.n_tokens}
+        return slots | set(self.session.chats.slots) | set(range(model.n_slots if model is not None else 0))
 
     def _make_cards(self) -> None:
         wanted = self._wanted()
         if wanted == set(self.cards):
             return
-        tasks = {task.slot: task for task in self.session.tasks}
         for slot in sorted(wanted - set(self.cards)):
-            flow = TokenFlow(self.session.pieces)
-            flow.prompt = self._start_of(slot, tasks.get(slot))
-            card = self.cards[slot] = SlotCard(slot, flow, self.theme, self.paint_clock)
+            card = self.cards[slot] = SlotCard(slot, TokenFlow(self.session.pieces), self.theme, self.paint_clock)
             card.view.set_shows_rejected(self.session.view.show_rejected)
             card.view.set_selected_round(self.session.view.selected_round)
             card.view.round_clicked.connect(self.session.view.select_round)
             card.set_selected(slot == self.session.view.selected_slot)
             card.pressed.connect(partial(self.session.view.select_slot, slot))
             card.strip.menu_asked.connect(partial(self.slot_menu_asked.emit, slot))
+            self._talks[slot] = CardTalk(card, self.session)
         for slot in set(self.cards) - wanted:
-            self._discard(self.cards.pop(slot))
+            self._discard(slot)
         self._arrange()
 
     def _take_tokens(self) -> None:
@@ -140,38 +141,22 @@ class OutputPanel(Panel):
         model = self.session.model
         has_pieces = self.session.is_running and (model is None or model.has_tokenizer)
         for slot, card in self.cards.items():
-            if slot in self._other_texts:
-                continue
             card.view.flow.append(new[new["slot"] == slot], has_pieces=has_pieces)
             card.view.sync()
 
     def _on_run_started(self) -> None:
-        self._texts_before = {slot: card.view.flow.text for slot, card in self.cards.items()}
+        """Another trace is there: cards stay, with their boxes as they are, and their tokens begin anew."""
         for card in self.cards.values():
-            self._discard(card)
-        self.cards.clear()
-        self._other_texts.clear()
+            card.view.set_flow(TokenFlow(self.session.pieces))
+        for talk in self._talks.values():
+            talk.forget()
         self._n_tokens_seen = 0
         self._generation = self.session.trace.generation
         self.mark_stale()
 
-    def _start_of(self, slot: int, task: SlotTask | None) -> str:
-        """What a card begins with: the text that the slot was given by hand, or its prompt after what was before."""
-        if slot in self._other_texts:
-            return _end_of(self._other_texts[slot])
-        if task is None:
-            return ""
-        before = self._texts_before.get(slot, "") if task.prompt.is_continuation else ""
-        return _end_of(before + prompt_text(task))
-
-    def _on_text_changed(self, slot: int, text: str) -> None:
-        """What the run left in a slot is gone; its card shows what is there now."""
-        self._other_texts[slot] = text
-        if slot in self.cards:
-            self._discard(self.cards.pop(slot))
-        self.mark_stale()
-
-    def _discard(self, card: SlotCard) -> None:
+    def _discard(self, slot: int) -> None:
+        card = self.cards.pop(slot)
+        del self._talks[slot]
         self._grid.removeWidget(card)
         card.hide()
         card.deleteLater()
@@ -226,19 +211,6 @@ def grid_columns(n_cards: int, width: int, height: int) -> int:
 
     possible = [n for n in range(1, max(n_cards, 1) + 1) if n == 1 or width / n >= MIN_CARD_WIDTH]
     return min(possible, key=badness)
-
-
-def prompt_text(task: SlotTask) -> str:
-    """What a slot starts from, as a person would read it: the end of a long one; '' for a prompt of token ids."""
-    prompt = task.prompt
-    text = prompt.text
-    if prompt.messages:
-        text = "".join(f"{message.role}: {message.content}\n" for message in prompt.messages)
-    return _end_of(text)
-
-
-def _end_of(text: str) -> str:
-    return text if len(text) <= MAX_PROMPT_SHOWN else f"… {text[-MAX_PROMPT_SHOWN:]}"
 
 
 def _figures(acceptance: SlotAcceptance) -> tuple[Figure, ...]:

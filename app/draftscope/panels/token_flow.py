@@ -40,7 +40,6 @@ class TokenFlow:
     """
 
     def __init__(self, pieces: PieceTable) -> None:
-        self.prompt = ""
         self.texts: list[str] = []
         self.origins: list[int] = []
         self.rounds: list[int] = []
@@ -102,9 +101,9 @@ class TokenFlow:
         """The tokens whose bytes made the text of ``index``, itself the last."""
         return range(self._group_starts[index], index + 1)
 
-    def kept_text(self) -> str:
-        """The text that the slot produced, without what was rejected."""
-        pairs = zip(self.texts, self.origins, strict=True)
+    def kept_text(self, first: int = 0) -> str:
+        """The text that the slot produced from a token on, without what was rejected."""
+        pairs = zip(self.texts[first:], self.origins[first:], strict=True)
         return "".join(text for text, origin in pairs if origin != Origin.REJECTED)
 
     def _add(self, record: np.void, piece: bytes | None) -> None:

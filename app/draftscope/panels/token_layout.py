@@ -51,6 +51,23 @@ class TokenLayout:
                 self._put_word(token, chunk, scale)
         return first_changed
 
+    def begin_line(self, n_empty: int = 0) -> int:
+        """Go to the start of a line, and leave so many lines empty before it; the line's index."""
+        if self.lines[-1]:
+            self._break_line()
+        for _ in range(n_empty):
+            self._break_line()
+        return len(self.lines) - 1
+
+    def truncate(self, n_lines: int) -> None:
+        """Drop what is on the lines from the ``n_lines``-th on; what is laid out next begins there."""
+        for line in self.lines[n_lines:]:
+            for part in line:
+                if self.first_lines.get(part.token, -1) >= n_lines:
+                    del self.first_lines[part.token]
+        del self.lines[n_lines:]
+        self._break_line()
+
     def line_of(self, token: int) -> int | None:
         """The line that a token begins on; None for a token without text of its own."""
         return self.first_lines.get(token)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from PySide6.QtCore import QPointF, QRectF
+from PySide6.QtCore import QPointF, QRect, QRectF
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen
 
 from draftscope.base.theme import Theme, readable
 from draftscope.engine.events import Origin
 from draftscope.panels.fonts import fixed_font
+from draftscope.panels.script import Style
 from draftscope.panels.token_flow import TokenFlow
 from draftscope.panels.token_layout import Fragment
+from draftscope.panels.transcript import REJECTED_SCALE, Transcript
 
-REJECTED_SCALE = 0.85
 LINE_SPACING = 1.45
-PROMPT = -1
-"""Index of the prompt among the fragments; it stands before the first token."""
+BAR = 3
+"""Width in pixels of the bar beside what a person said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,8 @@ class TokenPainter:
     def __init__(self, theme: Theme) -> None:
         self.font: QFont = fixed_font()
         self._small_font = fixed_font(REJECTED_SCALE)
+        self._bold_font = fixed_font()
+        self._bold_font.setBold(True)
         metrics = QFontMetricsF(self.font)
         line = round(metrics.height() * LINE_SPACING)
         self.metrics = TokenMetrics(metrics.horizontalAdvance("0"), line, metrics.ascent(), metrics.descent())
@@ -58,17 +61,32 @@ class TokenPainter:
         self._selection = QColor(theme.selection_wash)
         self._outline = QColor(theme.accent)
         self._hover = QPen(QColor(theme.dim), 1.0)
+        self._message = QColor(theme.raised)
+        self._bar = QColor(theme.line)
+        self._accent = QPen(QColor(readable(theme.accent, theme.raised, theme.text)))
 
-    def draw_line(self, painter: QPainter, flow: TokenFlow, line: list[Fragment], left: float, top: float) -> None:
+    def draw_message(self, painter: QPainter, box: QRect) -> None:
+        """Draw the surface of what a person said, a line of it."""
+        painter.fillRect(box, self._message)
+        painter.fillRect(QRect(box.left(), box.top(), BAR, box.height()), self._bar)
+
+    def draw_line(self, painter: QPainter, transcript: Transcript, line: int, left: float, top: float) -> None:
         """Draw the fragments of a line whose box begins at ``left``, ``top``."""
-        previous = PROMPT
-        for part in line:
-            place = QPointF(left, top)
-            if part.token == PROMPT:
-                self._draw_text(painter, part, place, self._dim, self.font)
+        previous: int | None = None
+        place = QPointF(left, top)
+        for part in transcript.lines[line]:
+            if part.token < 0:
+                self._draw_mark(painter, transcript.mark(part.token).style, part, place)
             else:
-                self._draw_token(painter, flow, part, place, begins=part.token != previous)
+                self._draw_token(painter, transcript.flow, part, place, begins=part.token != previous)
             previous = part.token
+
+    def _draw_mark(self, painter: QPainter, style: Style, part: Fragment, place: QPointF) -> None:
+        pen = {Style.PLAIN: self._text, Style.ERROR: self._bad, Style.ACTION: self._accent}.get(style, self._dim)
+        self._draw_text(painter, part, place, pen, self._bold_font if style is Style.NAME else self.font)
+        if style is Style.ACTION and part.token == self.hovered_token:
+            box = self._box(part, place)
+            painter.drawLine(QPointF(box.left(), box.bottom() - 1.5), QPointF(box.right(), box.bottom() - 1.5))
 
     def _draw_token(self, painter: QPainter, flow: TokenFlow, part: Fragment, place: QPointF, *, begins: bool) -> None:
         origin = flow.origins[part.token]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable
 
 from PySide6.QtCore import QEvent, QPoint, QRect, Qt, Signal
 from PySide6.QtGui import (
@@ -18,27 +18,30 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QToolTip
 
 from draftscope.base.theme import Theme
-from draftscope.engine.events import Origin
 from draftscope.panels.paint_clock import PaintClock
+from draftscope.panels.script import Block, Mark
 from draftscope.panels.token_flow import TokenFlow
-from draftscope.panels.token_layout import TokenLayout
-from draftscope.panels.token_paint import PROMPT, REJECTED_SCALE, TokenPainter
+from draftscope.panels.token_paint import TokenPainter
 from draftscope.panels.token_tip import token_tip
+from draftscope.panels.transcript import Transcript
 
 MARGIN = 12
 """Pixels between the text and the edges."""
-
-_SPACES = re.compile(r" {2,}")
 
 ACCESSIBLE_TAIL = 400
 """Characters at the end of the text that a screen reader is told."""
 
 
 class TokenView(QAbstractScrollArea):
-    """Paints only lines in view, and lays out only new tokens; the whole only when its width or the filter changes."""
+    """Paints only lines in view, and lays out only new tokens; the whole only when its width or the filter changes.
+
+    ``text_to_copy``: what copying takes; the tokens that were kept, unless somebody knows better.
+    """
 
     round_clicked = Signal(int)
     """A token of this round was clicked, or reached by keyboard."""
+    action_clicked = Signal(object)
+    """Carries the ``Mark`` of an action that was clicked."""
 
     def __init__(self, flow: TokenFlow, theme: Theme, clock: PaintClock) -> None:
         super().__init__()
@@ -48,30 +51,43 @@ class TokenView(QAbstractScrollArea):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.viewport().setMouseTracking(True)
         self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
-        self.flow = flow
         self.shows_rejected = True
         self.is_following = True
+        self.text_to_copy: Callable[[], str] = flow.kept_text
+        self.transcript = Transcript(flow, 80)
         self._painter = TokenPainter(theme)
-        self._layout = TokenLayout(80)
-        self._n_laid_out = 0
         self._is_setting_range = False
         self.verticalScrollBar().valueChanged.connect(self._on_scrolled)
         self._lay_out_all()
 
     # ---- what it shows
 
+    @property
+    def flow(self) -> TokenFlow:
+        """The tokens of the slot."""
+        return self.transcript.flow
+
     def set_flow(self, flow: TokenFlow) -> None:
         """Show another flow from its start."""
-        self.flow = flow
+        self.transcript = Transcript(flow, self._n_columns())
         self.is_following = True
         self._painter.hovered_token = None
         self._lay_out_all()
 
+    def set_blocks(self, blocks: tuple[Block, ...]) -> None:
+        """Show another script; does nothing when it is the same."""
+        first = self.transcript.set_blocks(blocks)
+        if first is not None:
+            self._painter.hovered_token = None
+            self._set_range()
+            self.viewport().update()
+
     def sync(self) -> None:
         """Lay out the tokens that came since the last call, and repaint what they changed."""
-        if self._n_laid_out < len(self.flow):
-            first = self._lay_out_new()
-            self._update_lines(first, len(self._layout.lines))
+        n_lines = self.n_lines
+        first = self.transcript.extend()
+        self._update_lines(first, self.n_lines)
+        if self.n_lines != n_lines:
             self._set_range()
 
     def set_shows_rejected(self, shows: bool) -> None:
@@ -100,20 +116,18 @@ class TokenView(QAbstractScrollArea):
     @property
     def n_lines(self) -> int:
         """Lines of text at the present width."""
-        return len(self._layout.lines)
+        return len(self.transcript.lines)
 
     def _lay_out_all(self) -> None:
         anchor = self._anchor()
-        width = self.viewport().width() - 2 * MARGIN
-        self._layout = TokenLayout(int(width / self._painter.metrics.cell))
-        self._n_laid_out = 0
-        if self.flow.prompt:
-            self._layout.append(PROMPT, self.flow.prompt)
-        self._lay_out_new()
+        self.transcript.lay_out(self._n_columns(), shows_rejected=self.shows_rejected)
         self._set_range()
         if not self.is_following and anchor is not None:
             self._reveal_at_top(anchor)
         self.viewport().update()
+
+    def _n_columns(self) -> int:
+        return max(int((self.viewport().width() - 2 * MARGIN) / self._painter.metrics.cell), 8)
 
     def _anchor(self) -> int | None:
         """The token that a new layout keeps in view: of the selected round the first, else the first in view."""
@@ -121,27 +135,16 @@ class TokenView(QAbstractScrollArea):
         if selected is not None and selected in self.flow.rounds:
             return self.flow.rounds.index(selected)
         top = max(self.verticalScrollBar().value() - MARGIN, 0) // self._painter.metrics.line
-        return next((part.token for line in self._layout.lines[top:] for part in line), None)
+        return self.transcript.first_token_from(top)
 
     def _reveal_at_top(self, token: int) -> None:
-        line = self._layout.line_of(token)
+        line = self.transcript.layout.line_of(token)
         if line is not None:
             self.verticalScrollBar().setValue(max(line - 1, 0) * self._painter.metrics.line)
 
-    def _lay_out_new(self) -> int:
-        first = len(self._layout.lines) - 1
-        for index in range(self._n_laid_out, len(self.flow)):
-            text = self.flow.texts[index]
-            if self.flow.origins[index] != Origin.REJECTED:
-                first = min(first, self._layout.append(index, text))
-            elif self.shows_rejected:
-                first = min(first, self._layout.append(index, rejected_text(text), REJECTED_SCALE))
-        self._n_laid_out = len(self.flow)
-        return first
-
     def _set_range(self) -> None:
         bar = self.verticalScrollBar()
-        height = len(self._layout.lines) * self._painter.metrics.line + 2 * MARGIN
+        height = self.n_lines * self._painter.metrics.line + 2 * MARGIN
         self._is_setting_range = True
         bar.setPageStep(self.viewport().height())
         bar.setSingleStep(self._painter.metrics.line)
@@ -156,7 +159,7 @@ class TokenView(QAbstractScrollArea):
 
     def _lines_of_round(self, selected: int) -> tuple[int, int] | None:
         tokens = [i for i, number in enumerate(self.flow.rounds) if number == selected]
-        lines = [line for i in tokens if (line := self._layout.line_of(i)) is not None]
+        lines = [line for i in tokens if (line := self.transcript.layout.line_of(i)) is not None]
         return (min(lines), max(lines)) if lines else None
 
     def _reveal(self, lines: tuple[int, int]) -> None:
@@ -178,10 +181,12 @@ class TokenView(QAbstractScrollArea):
         height = self._painter.metrics.line
         top = MARGIN - self.verticalScrollBar().value()
         first = max((event.rect().top() - top) // height, 0)
-        last = min((event.rect().bottom() - top) // height, len(self._layout.lines) - 1)
+        last = min((event.rect().bottom() - top) // height, self.n_lines - 1)
+        width = self.viewport().width()
         for index in range(first, last + 1):
-            line = self._layout.lines[index]
-            self._painter.draw_line(painter, self.flow, line, MARGIN, top + index * height)
+            if self.transcript.is_message(index):
+                self._painter.draw_message(painter, QRect(0, top + index * height, width, height))
+            self._painter.draw_line(painter, self.transcript, index, MARGIN, top + index * height)
 
     def scrollContentsBy(self, dx: int, dy: int) -> None:  # noqa: N802
         """Move what is painted already; only the strip that appears is painted again."""
@@ -195,8 +200,7 @@ class TokenView(QAbstractScrollArea):
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         """Wrap again when the number of columns changed."""
         super().resizeEvent(event)
-        columns = int((self.viewport().width() - 2 * MARGIN) / self._painter.metrics.cell)
-        if max(columns, 8) != self._layout.n_columns:
+        if self._n_columns() != self.transcript.layout.n_columns:
             self._lay_out_all()
         else:
             self._set_range()
@@ -204,20 +208,34 @@ class TokenView(QAbstractScrollArea):
     # ---- pointer
 
     def token_at(self, point: QPoint) -> int | None:
-        """The token under a point of the viewport, else None; the prompt is no token."""
+        """The token under a point of the viewport, else None; texts of the script are no tokens."""
+        number = self._number_at(point)
+        return None if number is None or number < 0 else number
+
+    def action_at(self, point: QPoint) -> Mark | None:
+        """The action under a point of the viewport, else None."""
+        number = self._number_at(point)
+        mark = self.transcript.mark(number) if number is not None and number < 0 else None
+        return mark if mark is not None and mark.action else None
+
+    def _number_at(self, point: QPoint) -> int | None:
         line = (point.y() - MARGIN + self.verticalScrollBar().value()) // self._painter.metrics.line
-        token = self._layout.token_at(line, (point.x() - MARGIN) / self._painter.metrics.cell)
-        return None if token == PROMPT else token
+        return self.transcript.layout.token_at(line, (point.x() - MARGIN) / self._painter.metrics.cell)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:  # noqa: N802
-        """Outline the token under the pointer."""
-        self._hover(self.token_at(event.position().toPoint()))
+        """Outline the token, or underline the action, under the pointer."""
+        point = event.position().toPoint()
+        self._hover(self._number_at(point) if self.action_at(point) is not None else self.token_at(point))
 
     def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802
-        """Select the round of the token that is clicked."""
-        token = self.token_at(event.position().toPoint())
-        if event.button() == Qt.MouseButton.LeftButton and token is not None:
-            self.round_clicked.emit(self.flow.rounds[token])
+        """Select the round of the token that is clicked, or do what an action says."""
+        point = event.position().toPoint()
+        token, action = self.token_at(point), self.action_at(point)
+        if event.button() == Qt.MouseButton.LeftButton:
+            if token is not None:
+                self.round_clicked.emit(self.flow.rounds[token])
+            elif action is not None:
+                self.action_clicked.emit(action)
         event.accept()
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:  # noqa: N802
@@ -243,7 +261,7 @@ class TokenView(QAbstractScrollArea):
             self._painter.hovered_token = token
             shape = Qt.CursorShape.ArrowCursor if token is None else Qt.CursorShape.PointingHandCursor
             self.viewport().setCursor(shape)
-            for line in (self._layout.line_of(index) for index in (before, token) if index is not None):
+            for line in (self.transcript.layout.line_of(index) for index in (before, token) if index is not None):
                 if line is not None:
                     self._update_lines(line, line + 3)
 
@@ -267,7 +285,7 @@ class TokenView(QAbstractScrollArea):
 
     def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802
         """Tell a screen reader how the text ends."""
-        self.setAccessibleDescription(self.flow.kept_text()[-ACCESSIBLE_TAIL:])
+        self.setAccessibleDescription(self.text_to_copy()[-ACCESSIBLE_TAIL:])
         self.viewport().update()
         super().focusInEvent(event)
 
@@ -278,7 +296,7 @@ class TokenView(QAbstractScrollArea):
 
     def copy_text(self) -> None:
         """Put the slot's text on the clipboard, without what was rejected."""
-        QGuiApplication.clipboard().setText(self.flow.kept_text())
+        QGuiApplication.clipboard().setText(self.text_to_copy())
 
     def _select_next_round(self, step: int) -> None:
         rounds = sorted({number for number in self.flow.rounds if number >= 0})
@@ -293,8 +311,3 @@ class TokenView(QAbstractScrollArea):
         lines = self._lines_of_round(target)
         if lines is not None:
             self._reveal(lines)
-
-
-def rejected_text(text: str) -> str:
-    """A rejected token's text on one line and in little room: line ends as they are written, indents as one space."""
-    return _SPACES.sub(" ", text.replace("\n", "\\n").replace("\t", "\\t"))

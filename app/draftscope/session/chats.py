@@ -7,13 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 from PySide6.QtCore import QObject, Signal
 
-from draftscope.engine.dialogue import Dialogue, DialogueError
+from draftscope.engine.dialogue import Dialogue, DialogueError, Turn
 from draftscope.engine.dialogue_file import load_dialogue, save_dialogue
 from draftscope.engine.errors import ErrorCode, ErrorReport
-from draftscope.engine.events import Kind
+from draftscope.engine.events import Kind, Origin, Records
 from draftscope.engine.protocol import ContextSettings, Failed, Finished, Prompt, SamplingSettings, SlotResult, SlotTask
 from draftscope.session.run_setup import SetupValues
 from draftscope.session.slot_chat import SlotChat
@@ -211,19 +210,28 @@ class Chats(QObject):
                 self._take(result)
         for task in tasks:
             chat = self.chat(task.slot)
+            if not isinstance(answer, Finished):
+                self._take_cut_off(task.slot, chat)
+                chat.error = answer.error.message if answer is not None else "The engine ended within this answer."
             chat.first_token = None
-            if isinstance(answer, Failed):
-                chat.error = answer.error.message
-            elif answer is None:
-                chat.error = "The engine ended before the answer was done."
             self._tell(task.slot)
 
     def _take(self, result: SlotResult) -> None:
         chat = self.chat(result.slot)
-        turn = chat.dialogue.take_answer(result)
-        if turn is not None and chat.first_token is not None:
-            chat.places[turn.number] = (chat.first_token, self._n_tokens(result.slot))
+        self._place(result.slot, chat, chat.dialogue.take_answer(result))
         chat.error = result.error
+
+    def _take_cut_off(self, slot: int, chat: SlotChat) -> None:
+        """Keep what the trace has of an answer that no result came of."""
+        if chat.first_token is not None:
+            tokens = self._tokens(slot)[chat.first_token :]
+            kept = tokens["token"][tokens["code"] != Origin.REJECTED]
+            self._place(slot, chat, chat.dialogue.take_cut_off(self._session.pieces.text(kept.tolist())))
+
+    def _place(self, slot: int, chat: SlotChat, turn: Turn | None) -> None:
+        """Note where the tokens of an answer stand."""
+        if turn is not None and chat.first_token is not None:
+            chat.places[turn.number] = (chat.first_token, self._n_tokens(slot))
 
     def put_back(self) -> None:
         """The run never began: what was said before it is there again."""
@@ -251,4 +259,10 @@ class Chats(QObject):
             self._tell(slot)
 
     def _n_tokens(self, slot: int) -> int:
-        return int(np.count_nonzero(self._session.trace.kind(Kind.TOKEN)["slot"] == slot))
+        return len(self._tokens(slot))
+
+    def _tokens(self, slot: int) -> Records:
+        """The TOKEN records of a slot in the run."""
+        tokens = self._session.trace.kind(Kind.TOKEN)
+        of_slot: Records = tokens[tokens["slot"] == slot]
+        return of_slot

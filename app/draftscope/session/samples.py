@@ -15,6 +15,13 @@ from draftscope.session.run_request import RunRequest
 
 N_DEMO_SLOTS = 4
 
+CHAT_EXAMPLES = (
+    "Quote Psalm 23:1.",
+    "What does the Python function read do?",
+    "Write a Python function is_empty that does this: return True if the queue is empty.",
+)
+"""Messages of the three kinds that the bundled model was trained to answer; to others it answers as if to these."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sample:
@@ -79,3 +86,11 @@ def demo_request() -> RunRequest:
         SlotTask(slot, sample.prompt, sample.sampling, sample.max_tokens) for slot, sample in enumerate(samples)
     )
     return RunRequest(ContextSettings(n_slots=len(tasks)), tasks)
+
+
+def chat_examples(path: str) -> tuple[str, ...]:
+    """Messages that the model of this file is known to answer; none where nothing is known."""
+    try:
+        return CHAT_EXAMPLES if path == str(demo_model()) else ()
+    except EngineError:  # the bundled model is missing, so it is not this one
+        return ()

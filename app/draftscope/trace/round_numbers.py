@@ -16,7 +16,7 @@ class RoundNumbers:
     def __init__(self) -> None:
         self._active: set[int] = set()
         self._next = 0
-        self._offset: int | None = None
+        self._offset: int | None = 0
 
     def continue_in(self, records: Records) -> None:
         """Change the round of each record, in place, so that no two rounds share a number; -1 stays."""

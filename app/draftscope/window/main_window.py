@@ -48,6 +48,7 @@ class MainWindow(QMainWindow):
         self.settings = settings
         self.appearance = appearance
         self.setup = RunSetup(settings, self)
+        session.chats.values = lambda: self.setup.values
         self.output = OutputPanel(session, appearance.theme)
         self.panels: list[Panel] = [self.output]
         self.docks = Docks(self, DOCKED, appearance.theme)

@@ -1,0 +1,66 @@
+"""What a card shows before anything was said in its slot: what can be done here, and messages to begin with."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+
+from draftscope.base.theme import Theme
+from draftscope.panels.panel_style import small_button_style
+
+
+class EmptyChat(QWidget):
+    """A sentence and, where the model is known to answer them, example messages to click."""
+
+    chosen = Signal(str)
+
+    def __init__(self, slot: int, theme: Theme) -> None:
+        super().__init__()
+        self._slot = slot
+        self._theme = theme
+        self._examples: tuple[str, ...] = ()
+        self._sentence = QLabel()
+        self.buttons: list[QPushButton] = []
+        self._sentence.setWordWrap(True)
+        self._sentence.setTextFormat(Qt.TextFormat.PlainText)
+        self._sentence.setAlignment(Qt.AlignmentFlag.AlignHCenter)
+        self._layout = QVBoxLayout(self)
+        self._layout.setContentsMargins(12, 4, 12, 4)
+        self._layout.setSpacing(6)
+        self._layout.addStretch(1)
+        self._layout.addWidget(self._sentence)
+        self._layout.addStretch(1)
+        self.set_theme(theme)
+
+    def explain(self, sentence: str, examples: tuple[str, ...], why_not: str) -> None:
+        """Show these; examples cannot be clicked while there is a reason why nothing can be said."""
+        self._sentence.setText(sentence)
+        if examples != self._examples:
+            self._examples = examples
+            self._make_buttons()
+        for button, example in zip(self.buttons, examples, strict=True):
+            button.setEnabled(not why_not)
+            button.setToolTip(why_not or f"Say: {example}")
+
+    def _make_buttons(self) -> None:
+        for button in self.buttons:
+            self._layout.removeWidget(button)
+            button.deleteLater()
+        self.buttons = [self._button(example) for example in self._examples]
+        for place, button in enumerate(self.buttons, 2):
+            self._layout.insertWidget(place, button)
+
+    def _button(self, example: str) -> QPushButton:
+        button = QPushButton(example)
+        button.setAccessibleName(f"Say to slot {self._slot}: {example}")
+        button.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        button.setStyleSheet(small_button_style(self._theme))
+        button.clicked.connect(lambda: self.chosen.emit(example))
+        return button
+
+    def set_theme(self, theme: Theme) -> None:
+        """Take the colours of a theme."""
+        self._theme = theme
+        self._sentence.setStyleSheet(f"color: {theme.dim}; background: transparent;")
+        for button in self.buttons:
+            button.setStyleSheet(small_button_style(theme))

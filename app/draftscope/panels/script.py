@@ -1,0 +1,156 @@
+"""What a card shows of a conversation, block by block: messages, answers, figures, and what can be clicked. No Qt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from draftscope.engine.dialogue import ASSISTANT, USER, Turn
+from draftscope.session.slot_chat import SlotChat
+from draftscope.trace.acceptance import from_counts
+from draftscope.trace.answer_words import answer_words
+
+EDIT, EDIT_SYSTEM, REGENERATE = "edit", "edit_system", "regenerate"
+"""What a click on an action does."""
+
+MOST_OF_SYSTEM = 280
+"""Characters of a system prompt that are shown; the whole of it is seen when it is edited."""
+
+
+MAX_SHOWN = 20_000
+"""Characters of a message that are shown: all of them are laid out at once."""
+
+
+class Style(Enum):
+    """How a text is drawn."""
+
+    DIM = auto()
+    PLAIN = auto()
+    NAME = auto()
+    CAPTION = auto()
+    ACTION = auto()
+    ERROR = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A text that is no token. ``action``: what a click does, to the turn at index ``turn``."""
+
+    style: Style
+    text: str
+    action: str = ""
+    turn: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """Tokens of the slot's flow: from ``first`` to before ``end``, or all that come where ``end`` is None."""
+
+    first: int
+    end: int | None
+
+
+Part = Mark | Tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Parts that begin on a line of their own; ``is_message``: on the surface of what a person said."""
+
+    parts: tuple[Part, ...]
+    is_message: bool = False
+
+
+def script_of(chat: SlotChat) -> tuple[Block, ...]:
+    """The blocks of a conversation, the oldest first."""
+    blocks = _plain(chat) if chat.dialogue.is_plain else _turns(chat)
+    if chat.first_token is None and (end := _end(chat)) is not None:
+        blocks.append(end)
+    return tuple(blocks)
+
+
+def _plain(chat: SlotChat) -> list[Block]:
+    """Texts and answers of a conversation without a template stand one directly after the other."""
+    parts: list[Part] = [Mark(Style.DIM, chat.dialogue.system)] if chat.dialogue.system else []
+    for turn in chat.dialogue.turns:
+        if turn.role == ASSISTANT:
+            parts.append(_answer(chat, turn))
+        else:
+            parts.append(Mark(Style.DIM, _tail(turn.text)))
+    if chat.first_token is not None:
+        parts.append(Tokens(chat.first_token, None))
+    blocks = [Block(tuple(parts))] if parts else []
+    last = chat.dialogue.turns[-1] if chat.dialogue.turns else None
+    if last is not None and last.result is not None and chat.first_token is None:
+        blocks.append(Block((Mark(Style.CAPTION, _figures(last)),)))
+    return blocks
+
+
+def _turns(chat: SlotChat) -> list[Block]:
+    dialogue = chat.dialogue
+    blocks = [_system(dialogue.system)] if dialogue.system else []
+    blocks += [_block(chat, index, turn) for index, turn in enumerate(dialogue.turns)]
+    if chat.first_token is not None:
+        blocks.append(Block((Tokens(chat.first_token, None),)))
+    return blocks
+
+
+def _system(text: str) -> Block:
+    shown = text if len(text) <= MOST_OF_SYSTEM else f"{text[:MOST_OF_SYSTEM]}…"
+    head = (Mark(Style.NAME, "System prompt  "), Mark(Style.ACTION, "Edit", EDIT_SYSTEM), Mark(Style.NAME, "\n"))
+    return Block((*head, Mark(Style.DIM, shown)))
+
+
+def _block(chat: SlotChat, index: int, turn: Turn) -> Block:
+    if turn.role == ASSISTANT:
+        parts: list[Part] = [_answer(chat, turn)]
+        if turn.result is not None:
+            parts += [Mark(Style.CAPTION, "\n"), Mark(Style.CAPTION, _figures(turn))]
+        return Block(tuple(parts))
+    if turn.role != USER:
+        return Block((Mark(Style.NAME, f"{turn.role}\n"), Mark(Style.PLAIN, _head(turn.text))))
+    head = (Mark(Style.NAME, "You  "), Mark(Style.ACTION, "Edit", EDIT, index), Mark(Style.NAME, "\n"))
+    return Block((*head, Mark(Style.PLAIN, _head(turn.text))), is_message=True)
+
+
+def _answer(chat: SlotChat, turn: Turn) -> Part:
+    """An answer token by token where the trace of the run still has it, else its text."""
+    place = chat.places.get(turn.number)
+    return Mark(Style.PLAIN, _head(turn.text)) if place is None else Tokens(*place)
+
+
+def _head(text: str) -> str:
+    """The beginning of a long message."""
+    left_out = len(text) - MAX_SHOWN
+    return text if left_out <= 0 else f"{text[:MAX_SHOWN]}… ({left_out:,} more characters)"
+
+
+def _tail(text: str) -> str:
+    """The end of a long text, which the model goes on from."""
+    return text if len(text) <= MAX_SHOWN else f"… {text[-MAX_SHOWN:]}"
+
+
+def _end(chat: SlotChat) -> Block | None:
+    """Why there is no answer, and what can be done for another one."""
+    dialogue = chat.dialogue
+    parts: list[Part] = []
+    if chat.error:
+        parts.append(Mark(Style.ERROR, f"{chat.error}  "))
+    elif dialogue.turns and not dialogue.is_answered:
+        parts.append(Mark(Style.CAPTION, "There is no answer.  "))
+    if dialogue.turns and (len(dialogue.turns) > 1 or not dialogue.is_answered):
+        parts.append(Mark(Style.ACTION, "Regenerate" if dialogue.is_answered else "Answer this", REGENERATE))
+    return Block(tuple(parts)) if parts else None
+
+
+def _figures(turn: Turn) -> str:
+    result = turn.result
+    assert result is not None
+    acceptance = from_counts(
+        n_rounds=result.n_rounds,
+        draft_n=result.draft_n,
+        n_accepted=result.draft_n_accepted,
+        n_tokens=len(result.tokens),
+        generate_ms=result.generate_ms,
+    )
+    return " · ".join(answer_words(result.n_prompt, result.n_reused, acceptance, result.stop))
