@@ -5,11 +5,12 @@ what it is asked, and is the same every time (only times differ): texts from the
 
 Model paths choose what it plays: ``fake:hybrid`` (no native rollback, so states are saved: ``auto`` copies on write),
 ``fake:plain`` (MTP on a KV cache alone, which drops its newest tokens by itself), ``fake:dense`` (no MTP layers),
-``fake:no-template`` (no chat template), ``fake:slow-load`` (some seconds), ``fake:fail-load``, ``fake:raise-in-load``, ``fake:die-in-load``; any other path is a
-model with native rollback. Prompts that are just ``fake:die``, ``fake:fail``, ``fake:raise`` or ``fake:hang`` end the
-process, fail the task, break the engine's step, or stay silent until they are cancelled. A slot that was given
-``fake:fail-save`` cannot be saved, and what one that was given ``fake:refuse-state`` saved is refused. Grammars are
-refused as by the native engine where the host refuses them, and have no effect on the texts.
+``fake:no-template`` (no chat template), ``fake:slow-load`` (some seconds), ``fake:fail-load``, ``fake:raise-in-load``,
+``fake:die-in-load``; any other path is a model with native rollback. Prompts that are just ``fake:die``, ``fake:fail``,
+``fake:raise`` or ``fake:hang`` end the process, fail the task, break the engine's step, or stay silent until they are
+cancelled. A slot that was given ``fake:fail-save`` cannot be saved, and what one that was given ``fake:refuse-state``
+saved is refused. Grammars are refused as by the native engine where the host refuses them, and have no effect on the
+texts.
 """
 
 from __future__ import annotations
