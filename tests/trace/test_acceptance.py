@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from draftscope.engine.events import Kind, Origin, empty_records
+from draftscope.engine.events import Kind, Origin, SlotState, empty_records
 from draftscope.trace.acceptance import AcceptanceTable, SlotAcceptance, from_counts
 from draftscope.trace.store import TraceStore
 from tests.trace.synthetic import SyntheticRun, make_store, record
@@ -160,3 +160,19 @@ def test_updating_in_parts_gives_what_counting_by_hand_gives(pairs, cuts):
     assert (slot.draft_n, slot.n_accepted) == (sum(n for n, _ in pairs), sum(m for _, m in pairs))
     assert slot.drafted_at == tuple(sum(n > i for n, _ in pairs) for i in range(longest))
     assert slot.accepted_at == tuple(sum(m > i for _, m in pairs) for i in range(longest))
+
+
+def test_the_speed_of_all_leaves_out_the_time_between_turns():
+    second = 1_000_000_000
+
+    def state(code, t_ns):
+        return record(Kind.SLOT, code=code, t_start_ns=t_ns)
+
+    rounds = rounds_of([(0, 0)] * 4)
+    rounds["t_start_ns"] = np.array([0, 1, 61, 62]) * second
+    rounds["duration_ns"] = second
+    tokens = np.concatenate([record(Kind.TOKEN, code=Origin.SAMPLED)] * 8)
+    states = [state(SlotState.PROMPT, 0), state(SlotState.DONE, 2 * second)]
+    states += [state(SlotState.PROMPT, 61 * second), state(SlotState.DONE, 63 * second)]
+    table = table_of(states[0], rounds[:2], tokens[:4], states[1], states[2], rounds[2:], tokens[4:], states[3])
+    assert table.total().tokens_per_second == 8 / 4

@@ -14,8 +14,8 @@ from draftscope.panels.slot_card import SlotCard
 from draftscope.session.samples import chat_examples
 from draftscope.session.session import Session
 
-NO_TEMPLATE = "This model has no chat template: the text goes in as it is, and the model goes on from there."
-PLAIN_TEXT = "Plain text, as the run began it: what you write is appended. More > New conversation starts a chat."
+NO_TEMPLATE = "No chat template: your text goes in as it is."
+PLAIN_TEXT = "Plain text: what you write is appended as it is."
 FILES = "Conversations (*.json)"
 
 

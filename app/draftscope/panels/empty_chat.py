@@ -3,10 +3,25 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 from draftscope.base.theme import Theme
 from draftscope.panels.panel_style import small_button_style
+
+
+class ExampleButton(QPushButton):
+    """A message to click; what of it does not fit is left out at its end."""
+
+    def __init__(self, example: str) -> None:
+        super().__init__()
+        self._example = example
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        """Show as much as fits."""
+        super().resizeEvent(event)
+        self.setText(self.fontMetrics().elidedText(self._example, Qt.TextElideMode.ElideRight, self.width() - 24))
 
 
 class EmptyChat(QWidget):
@@ -51,9 +66,8 @@ class EmptyChat(QWidget):
             self._layout.insertWidget(place, button)
 
     def _button(self, example: str) -> QPushButton:
-        button = QPushButton(example)
+        button = ExampleButton(example)
         button.setAccessibleName(f"Say to slot {self._slot}: {example}")
-        button.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         button.setStyleSheet(small_button_style(self._theme))
         button.clicked.connect(lambda: self.chosen.emit(example))
         return button

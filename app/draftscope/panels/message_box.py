@@ -48,12 +48,17 @@ class MessageEdit(QPlainTextEdit):
         self.setTabChangesFocus(True)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-        self.document().setDocumentMargin(3)
+        self.document().setDocumentMargin(5)
         self.document().documentLayout().documentSizeChanged.connect(self._fit)
         self._fit()
 
     def _fit(self) -> None:
-        n_lines = min(max(round(self.document().size().height()), 1), MOST_LINES)
+        n_lines = max(round(self.document().size().height()), 1)
+        policy = (
+            Qt.ScrollBarPolicy.ScrollBarAlwaysOff if n_lines <= MOST_LINES else Qt.ScrollBarPolicy.ScrollBarAsNeeded
+        )
+        self.setVerticalScrollBarPolicy(policy)
+        n_lines = min(n_lines, MOST_LINES)
         margins = 2 * round(self.document().documentMargin()) + 2 * self.frameWidth()
         self.setFixedHeight(n_lines * self.fontMetrics().lineSpacing() + margins)
 
@@ -134,6 +139,7 @@ class MessageBox(QWidget):
         row.setSpacing(6)
         row.addWidget(self.edit, 1)
         for button in (self.send, self.more):
+            button.setFixedHeight(self.edit.height())
             row.addWidget(button, 0, Qt.AlignmentFlag.AlignBottom)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(10, 4, 10, 6)

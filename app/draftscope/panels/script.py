@@ -55,17 +55,25 @@ Part = Mark | Tokens
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Parts that begin on a line of their own; ``is_message``: on the surface of what a person said."""
+    """Parts that begin on a line of their own.
+
+    ``is_message``: on the surface of what a person said. ``has_figures``: they end with the figures of an answer.
+    """
 
     parts: tuple[Part, ...]
     is_message: bool = False
+    has_figures: bool = False
 
 
 def script_of(chat: SlotChat) -> tuple[Block, ...]:
     """The blocks of a conversation, the oldest first."""
     blocks = _plain(chat) if chat.dialogue.is_plain else _turns(chat)
-    if chat.first_token is None and (end := _end(chat)) is not None:
-        blocks.append(end)
+    if chat.first_token is None and (parts := _end(chat)):
+        if chat.dialogue.is_answered and not chat.error and blocks[-1].has_figures:
+            last = blocks.pop()
+            blocks.append(Block((*last.parts, Mark(Style.CAPTION, "  "), *parts), has_figures=True))
+        else:
+            blocks.append(Block(parts))
     return tuple(blocks)
 
 
@@ -82,7 +90,7 @@ def _plain(chat: SlotChat) -> list[Block]:
     blocks = [Block(tuple(parts))] if parts else []
     last = chat.dialogue.turns[-1] if chat.dialogue.turns else None
     if last is not None and last.result is not None and chat.first_token is None:
-        blocks.append(Block((Mark(Style.CAPTION, _figures(last)),)))
+        blocks.append(Block((Mark(Style.CAPTION, _figures(last)),), has_figures=True))
     return blocks
 
 
@@ -106,7 +114,7 @@ def _block(chat: SlotChat, index: int, turn: Turn) -> Block:
         parts: list[Part] = [_answer(chat, turn)]
         if turn.result is not None:
             parts += [Mark(Style.CAPTION, "\n"), Mark(Style.CAPTION, _figures(turn))]
-        return Block(tuple(parts))
+        return Block(tuple(parts), has_figures=turn.result is not None)
     if turn.role != USER:
         return Block((Mark(Style.NAME, f"{turn.role}\n"), Mark(Style.PLAIN, _head(turn.text))))
     head = (Mark(Style.NAME, "You  "), Mark(Style.ACTION, "Edit", EDIT, index), Mark(Style.NAME, "\n"))
@@ -130,7 +138,7 @@ def _tail(text: str) -> str:
     return text if len(text) <= MAX_SHOWN else f"… {text[-MAX_SHOWN:]}"
 
 
-def _end(chat: SlotChat) -> Block | None:
+def _end(chat: SlotChat) -> tuple[Part, ...]:
     """Why there is no answer, and what can be done for another one."""
     dialogue = chat.dialogue
     parts: list[Part] = []
@@ -140,7 +148,7 @@ def _end(chat: SlotChat) -> Block | None:
         parts.append(Mark(Style.CAPTION, "There is no answer.  "))
     if dialogue.turns and (len(dialogue.turns) > 1 or not dialogue.is_answered):
         parts.append(Mark(Style.ACTION, "Regenerate" if dialogue.is_answered else "Answer this", REGENERATE))
-    return Block(tuple(parts)) if parts else None
+    return tuple(parts)
 
 
 def _figures(turn: Turn) -> str:

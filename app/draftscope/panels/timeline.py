@@ -16,6 +16,7 @@ from draftscope.panels.panel import Panel, why_no_run
 from draftscope.panels.panel_style import small_button_style
 from draftscope.panels.phase_legend import PhaseLegend
 from draftscope.panels.round_step import step_round
+from draftscope.panels.time_window import TimeWindow
 from draftscope.session.session import Session
 
 HINT = "Wheel zooms, drag pans, Shift and drag measures, a click selects the round"
@@ -37,6 +38,7 @@ class TimelinePanel(Panel):
         self._read_out = QLabel(HINT)
         self._phases: set[Phase] = set()
         self._n_spans_seen = 0
+        self._fitted: TimeWindow | None = None
         self._generation = session.trace.generation
         self._build()
         self._connect()
@@ -75,6 +77,7 @@ class TimelinePanel(Panel):
         session, view = self.session, self.session.view
         session.records_appended.connect(self.mark_news)
         session.run_started.connect(self._on_run_started)
+        session.turn_started.connect(self._on_turn_started)
         session.run_finished.connect(self._on_run_finished)
         view.selected_round_changed.connect(self._on_round_selected)
         view.crosshair_changed.connect(self._on_crosshair_changed)
@@ -114,7 +117,13 @@ class TimelinePanel(Panel):
         # Who followed the run sees the whole of it now; who looked at a part goes on looking there.
         if self.lanes.is_following:
             self.lanes.fit()
+            self._fitted = self.lanes.window_ns
         self.mark_stale()
+
+    def _on_turn_started(self) -> None:
+        # The run goes on after its end: whoever still sees the whole of it follows it again.
+        if self.lanes.window_ns == self._fitted:
+            self.lanes.set_following(True)
 
     def _on_round_selected(self) -> None:
         self.lanes.set_selected_round(self.session.view.selected_round)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QEvent, QPoint, QRect, Qt, Signal
+from PySide6.QtCore import QEvent, QPoint, QRect, Qt, QTimer, Signal
 from PySide6.QtGui import (
     QFocusEvent,
     QGuiApplication,
@@ -27,6 +27,11 @@ from draftscope.panels.transcript import Transcript
 
 MARGIN = 12
 """Pixels between the text and the edges."""
+
+MOST_AT_ONCE = 8_000
+"""Tokens up to which every step of a resize wraps anew: 48,000 take half a second, so more wait for its end."""
+
+WRAP_DELAY_MS = 120
 
 ACCESSIBLE_TAIL = 400
 """Characters at the end of the text that a screen reader is told."""
@@ -57,6 +62,10 @@ class TokenView(QAbstractScrollArea):
         self.transcript = Transcript(flow, 80)
         self._painter = TokenPainter(theme)
         self._is_setting_range = False
+        self._wrapping = QTimer(self)
+        self._wrapping.setSingleShot(True)
+        self._wrapping.setInterval(WRAP_DELAY_MS)
+        self._wrapping.timeout.connect(self._lay_out_all)
         self.verticalScrollBar().valueChanged.connect(self._on_scrolled)
         self._lay_out_all()
 
@@ -201,7 +210,10 @@ class TokenView(QAbstractScrollArea):
         """Wrap again when the number of columns changed."""
         super().resizeEvent(event)
         if self._n_columns() != self.transcript.layout.n_columns:
-            self._lay_out_all()
+            if len(self.flow) > MOST_AT_ONCE:
+                self._wrapping.start()
+            else:
+                self._lay_out_all()
         else:
             self._set_range()
 

@@ -212,7 +212,7 @@ class Chats(QObject):
             chat = self.chat(task.slot)
             if not isinstance(answer, Finished):
                 self._take_cut_off(task.slot, chat)
-                chat.error = answer.error.message if answer is not None else "The engine ended within this answer."
+                chat.error = _words(answer)
             chat.first_token = None
             self._tell(task.slot)
 
@@ -266,3 +266,10 @@ class Chats(QObject):
         tokens = self._session.trace.kind(Kind.TOKEN)
         of_slot: Records = tokens[tokens["slot"] == slot]
         return of_slot
+
+
+def _words(failed: Failed | None) -> str:
+    """Why there is no answer, or no whole one."""
+    if failed is None:
+        return "The engine ended within this answer."
+    return f"{failed.error.message} {failed.error.hint}".strip()

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from draftscope.engine.events import Kind, Origin, Records
+from draftscope.engine.events import Kind, Origin, Records, SlotState
 from draftscope.trace.growable import GrowableArray
 from draftscope.trace.store import TraceStore
 
@@ -29,7 +29,8 @@ DEFINITIONS = {
     "rounds without a draft count too",
     "per_position": "rounds that accepted at draft position i / rounds that drafted at least i tokens, i from 1",
     "tokens_per_second": "of a slot: tokens after the first / time from the first to the last, prompt excluded; "
-    "of all slots: tokens / time from the start of the first round to the end of the last",
+    "of all slots: tokens / time from the start of the first round to the end of the last, less the times between "
+    "in which no slot had a task",
 }
 """What the figures mean, for files."""
 
@@ -138,6 +139,10 @@ class AcceptanceTable:
         self._slots: dict[int, _Slot] = {}
         self._n_rounds_seen = 0
         self._n_tokens_seen = 0
+        self._n_states_seen = 0
+        self._active: set[int] = set()
+        self._rests_since_ns: int | None = None
+        self._rested_ns = 0
         self._t_first_ns = 0
         self._t_last_ns = 0
 
@@ -145,10 +150,25 @@ class AcceptanceTable:
         """Take what has come into the store since the last call; starts anew when the store was cleared."""
         if store.generation != self._generation:
             self._reset(store.generation)
-        rounds, tokens = store.kind(Kind.ROUND), store.kind(Kind.TOKEN)
+        rounds, tokens, states = store.kind(Kind.ROUND), store.kind(Kind.TOKEN), store.kind(Kind.SLOT)
+        self._take_states(states[self._n_states_seen :])
+        self._n_states_seen = len(states)
         self._take_rounds(rounds[self._n_rounds_seen :])
         self._take_tokens(tokens[self._n_tokens_seen :])
         self._n_rounds_seen, self._n_tokens_seen = len(rounds), len(tokens)
+
+    def _take_states(self, records: Records) -> None:
+        """Add up the times in which no slot has a task: between the turns of conversations, nobody is slow."""
+        for slot, code, t_ns in zip(*(records[name].tolist() for name in ("slot", "code", "t_start_ns")), strict=True):
+            was_at_rest = not self._active
+            if code in (SlotState.PROMPT, SlotState.GENERATING):
+                self._active.add(slot)
+            else:
+                self._active.discard(slot)
+            if was_at_rest and self._active and self._rests_since_ns is not None:
+                self._rested_ns += t_ns - self._rests_since_ns
+            if not was_at_rest and not self._active:
+                self._rests_since_ns = t_ns
 
     def _take_rounds(self, records: Records) -> None:
         if len(records) == 0:
@@ -175,10 +195,10 @@ class AcceptanceTable:
         return SlotAcceptance() if counts is None else counts.figures()
 
     def total(self) -> SlotAcceptance:
-        """The figures of all slots together; tokens per second over the time from the first round to the last."""
+        """The figures of all slots together; tokens per second: see ``DEFINITIONS``."""
         slots = self._slots.values()
         n_tokens = sum(slot.n_tokens for slot in slots)
-        seconds = (self._t_last_ns - self._t_first_ns) / 1e9
+        seconds = (self._t_last_ns - self._t_first_ns - self._rested_ns) / 1e9
         speed = n_tokens / seconds if seconds > 0 else math.nan
         return _figures(_sum([s.drafted for s in slots]), _sum([s.accepted for s in slots]), n_tokens, speed)
 
