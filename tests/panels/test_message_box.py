@@ -10,7 +10,7 @@ from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
 from draftscope.base.theme import DARK
-from draftscope.panels.message_box import MOST_LINES, MessageBox, Writing
+from draftscope.panels.message_box import MOST_LINES, BoxState, MessageBox, Writing
 
 # The offscreen platform warns that it has no window manager to tell sizes to.
 pytestmark = pytest.mark.qt_log_ignore("propagateSizeHints")
@@ -25,11 +25,6 @@ def box(qtbot: QtBot) -> Iterator[MessageBox]:
     shown.edit.setFocus()
     yield shown
     shown.close()
-
-
-def follow(box: MessageBox, why_not: str = "", *, is_answering: bool = False, is_plain: bool = False) -> None:
-    """Let the box follow a slot."""
-    box.show_state(why_not, is_answering=is_answering, is_stopping=False, is_plain=is_plain, note="")
 
 
 def test_enter_sends_and_shift_enter_begins_a_line(box: MessageBox) -> None:
@@ -49,7 +44,7 @@ def test_nothing_is_sent_where_there_is_nothing_to_say(box: MessageBox) -> None:
     QTest.keyClicks(box.edit, "  ")
     QTest.keyClick(box.edit, Qt.Key.Key_Return)
     assert (said, box.send.isEnabled(), box.send.toolTip()) == ([], False, "Write something first.")
-    follow(box, is_plain=True)
+    box.show_state(BoxState(is_plain=True, may_be_empty=True))
     box.edit.clear()
     QTest.keyClick(box.edit, Qt.Key.Key_Return)
     assert said == [""]
@@ -60,20 +55,20 @@ def test_while_an_answer_comes_the_button_stops_it_and_the_text_waits(box: Messa
     stops: list[int] = []
     box.said.connect(said.append)
     box.stop_asked.connect(lambda: stops.append(1))
-    follow(box, "The answer is being generated.", is_answering=True)
+    box.show_state(BoxState("The answer is being generated.", is_answering=True))
     assert (box.send.text(), box.edit.placeholderText()) == ("Stop", "Generating…")
     QTest.keyClicks(box.edit, "next")
     QTest.keyClick(box.edit, Qt.Key.Key_Return)
     assert (said, box.edit.toPlainText()) == ([], "next")
     QTest.mouseClick(box.send, Qt.MouseButton.LeftButton)
     assert stops == [1]
-    follow(box)
+    box.show_state(BoxState())
     QTest.keyClick(box.edit, Qt.Key.Key_Return)
     assert said == ["next"]
 
 
 def test_what_cannot_be_sent_now_says_why(box: MessageBox) -> None:
-    follow(box, "The model is loading.")
+    box.show_state(BoxState("The model is loading."))
     QTest.keyClicks(box.edit, "hello")
     assert not box.send.isEnabled()
     assert box.send.toolTip() == "The model is loading."
@@ -86,9 +81,9 @@ def test_an_edit_is_sent_as_one_and_the_message_begun_before_is_there_again(box:
     box.begin_edit(2, "message 2 of 3", "old")
     assert "message 2 of 3" in box.hint.text()
     assert box.hint.isVisible()
-    QTest.keyClicks(box.edit, "new ")
+    QTest.keyClicks(box.edit, " and new")
     QTest.keyClick(box.edit, Qt.Key.Key_Return)
-    assert edited == [(2, "new old")]
+    assert edited == [(2, "old and new")]
     assert (box.edit.toPlainText(), box.writing, box.hint.isVisible()) == ("begun", Writing.MESSAGE, False)
 
 
@@ -117,7 +112,9 @@ def test_up_asks_for_the_message_before_only_where_it_takes_nothing_away(box: Me
     box.edit.setPlainText("begun")
     QTest.keyClick(box.edit, Qt.Key.Key_Up)
     assert asked == [-1]
-    box.begin_edit(2, "message 2 of 3", "old")
+    box.begin_edit(2, "message 2 of 3", "old\nsecond line")
+    QTest.keyClick(box.edit, Qt.Key.Key_Up)
+    assert asked == [-1]
     QTest.keyClick(box.edit, Qt.Key.Key_Up)
     assert asked == [-1, 2]
 

@@ -241,9 +241,10 @@ def chat(stage: Stage) -> None:
     stage.pump(lambda: stage.session.state is SessionState.READY)
     setup.set_slots(4)
     stage.shoot_window("chat-empty")
-    for text in (CHAT_EXAMPLES[1], CHAT_EXAMPLES[2], CHAT_EXAMPLES[0], "Quote Genesis 1:3."):
+    verses = [f"Quote {book} 1:3." for book in ("Genesis", "Job", "Mark", "Ruth")]
+    for turn in range(4):
         for slot in range(4):
-            stage.say(slot, text)
+            stage.say(slot, (*CHAT_EXAMPLES, verses[slot])[(turn + slot) % 4])
     stage.session.chats.edit_system(2, "You know the King James Bible, and the Python manual. Answer in one sentence.")
     stage.say(2, "word " * 120)
     stage.shoot_window("chat-four-slots")

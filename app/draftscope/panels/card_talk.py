@@ -9,13 +9,16 @@ from PySide6.QtCore import QObject, Qt
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QFileDialog
 
+from draftscope.panels.message_box import BoxState
 from draftscope.panels.script import EDIT, EDIT_SYSTEM, Mark, script_of
 from draftscope.panels.slot_card import SlotCard
 from draftscope.session.samples import chat_examples
 from draftscope.session.session import Session
 
 NO_TEMPLATE = "No chat template: your text goes in as it is."
-PLAIN_TEXT = "Plain text: what you write is appended as it is."
+BRIEF_WIDTH = 340
+"""Pixels of a card below which figures that its header has are not said again under each answer."""
+
 FILES = "Conversations (*.json)"
 
 
@@ -87,25 +90,32 @@ class CardTalk(QObject):
         chat, why_not = self._chats.chat(self._slot), self._chats.why_not(self._slot)
         is_answering = chat.first_token is not None
         is_plain = chat.dialogue.is_plain
-        state = (chat.revision, self._session.trace.generation, is_answering)
+        is_brief = self._card.width() < BRIEF_WIDTH
+        state = (chat.revision, self._session.trace.generation, is_answering, is_brief)
         if state != self._shown:
             self._shown = state
-            self._card.view.set_blocks(script_of(chat))
+            self._card.view.set_blocks(script_of(chat, is_brief=is_brief))
             self._follow_actions()
-        has_text = bool(chat.dialogue.turns or chat.dialogue.system) or is_answering
+        has_turns = bool(chat.dialogue.turns)
+        has_text = has_turns or bool(chat.dialogue.system) or is_answering
         self._card.show_conversation(has_text)
-        is_stopping = self._slot in self._session.stopping_slots
         self._card.box.show_state(
-            why_not, is_answering=is_answering, is_stopping=is_stopping, is_plain=is_plain, note=self._note(is_plain)
+            BoxState(
+                why_not,
+                is_answering,
+                self._slot in self._session.stopping_slots,
+                is_plain,
+                may_be_empty=is_plain and has_turns,
+                invitation=("Go on, as plain text" if has_turns else "Text to begin with") if is_plain else "Message",
+                note=self._note(is_plain),
+            )
         )
         if not has_text:
             self._explain(why_not, is_plain)
 
     def _note(self, is_plain: bool) -> str:
         model = self._session.model
-        if model is None or not is_plain:
-            return ""
-        return PLAIN_TEXT if model.has_chat_template else NO_TEMPLATE
+        return NO_TEMPLATE if is_plain and model is not None and not model.has_chat_template else ""
 
     def _explain(self, why_not: str, is_plain: bool) -> None:
         model = self._session.model

@@ -45,7 +45,19 @@ class EmptyChat(QWidget):
         self._layout.addStretch(1)
         self._layout.addWidget(self._sentence)
         self._layout.addStretch(1)
+        # A small card is not to grow for what is shown only until something is said.
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Ignored)
         self.set_theme(theme)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        """Show as many examples as there is room for."""
+        super().resizeEvent(event)
+        self._fit()
+
+    def _fit(self) -> None:
+        room = self.height() - self._sentence.heightForWidth(max(self.width() - 24, 1)) - 8
+        for place, button in enumerate(self.buttons, 1):
+            button.setVisible(place * (button.sizeHint().height() + self._layout.spacing()) <= room)
 
     def explain(self, sentence: str, examples: tuple[str, ...], why_not: str) -> None:
         """Show these; examples cannot be clicked while there is a reason why nothing can be said."""
@@ -64,6 +76,7 @@ class EmptyChat(QWidget):
         self.buttons = [self._button(example) for example in self._examples]
         for place, button in enumerate(self.buttons, 2):
             self._layout.insertWidget(place, button)
+        self._fit()
 
     def _button(self, example: str) -> QPushButton:
         button = ExampleButton(example)

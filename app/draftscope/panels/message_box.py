@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum, auto
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QFocusEvent, QKeyEvent
+from PySide6.QtGui import QFocusEvent, QKeyEvent, QResizeEvent, QTextCursor
 from PySide6.QtWidgets import (
     QHBoxLayout,
     QLabel,
@@ -25,6 +26,26 @@ MOST_LINES = 6
 """Lines that the box grows to; more are scrolled."""
 
 HELP = "Enter sends, Shift+Enter begins a new line, Up edits the message before, Ctrl+R regenerates the answer"
+
+
+PLAIN = "This is plain text: what you write is appended as it is, and the model goes on from there."
+
+
+@dataclass(frozen=True, slots=True)
+class BoxState:
+    """What the box follows of its slot.
+
+    ``why_not``: why nothing can be sent now, '' if it can. ``invitation`` stands in the empty box. ``is_plain``: what is
+    written is appended to a text; ``may_be_empty``: which can go on without any. ``note``: stands above the box.
+    """
+
+    why_not: str = ""
+    is_answering: bool = False
+    is_stopping: bool = False
+    is_plain: bool = False
+    may_be_empty: bool = False
+    invitation: str = "Message"
+    note: str = ""
 
 
 class Writing(Enum):
@@ -74,10 +95,13 @@ class MessageEdit(QPlainTextEdit):
             self.entered.emit()
         elif event.key() == Qt.Key.Key_Escape and is_plain:
             self.left.emit()
-        elif event.key() == Qt.Key.Key_Up and is_plain and self.textCursor().atStart():
+        elif event.key() == Qt.Key.Key_Up and is_plain and self._is_on_first_line():
             self.earlier_asked.emit()
         else:
             super().keyPressEvent(event)
+
+    def _is_on_first_line(self) -> bool:
+        return not QTextCursor(self.textCursor()).movePosition(QTextCursor.MoveOperation.Up)
 
     def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802
         """Tell."""
@@ -113,11 +137,7 @@ class MessageBox(QWidget):
         self._slot = slot
         self._kept_text = ""
         self._editing_words = ""
-        self._note = ""
-        self._why_not = ""
-        self._is_answering = False
-        self._is_stopping = False
-        self._is_plain = False
+        self._state = BoxState()
         self._build(slot)
         self.set_theme(theme)
         self._tell()
@@ -154,11 +174,10 @@ class MessageBox(QWidget):
 
     # ---- what the card tells
 
-    def show_state(self, why_not: str, *, is_answering: bool, is_stopping: bool, is_plain: bool, note: str) -> None:
-        """Follow the slot: why nothing can be sent now, whether it writes, and a note about the model."""
-        state = (why_not, is_answering, is_stopping, is_plain, note)
-        if state != (self._why_not, self._is_answering, self._is_stopping, self._is_plain, self._note):
-            self._why_not, self._is_answering, self._is_stopping, self._is_plain, self._note = state
+    def show_state(self, state: BoxState) -> None:
+        """Follow the slot."""
+        if state != self._state:
+            self._state = state
             self._tell()
 
     def begin_edit(self, turn: int, place: str, text: str) -> None:
@@ -175,6 +194,7 @@ class MessageBox(QWidget):
             self._kept_text = self.edit.toPlainText()
         self.writing, self.turn, self._editing_words = writing, turn, words
         self.edit.setPlainText(text)
+        self.edit.moveCursor(QTextCursor.MoveOperation.End)
         self.edit.setFocus()
         self._tell()
 
@@ -186,7 +206,7 @@ class MessageBox(QWidget):
     def _go_back(self, text: str) -> None:
         self.writing, self.turn, self._kept_text = Writing.MESSAGE, -1, ""
         self.edit.setPlainText(text)
-        self.edit.moveCursor(self.edit.textCursor().MoveOperation.End)
+        self.edit.moveCursor(QTextCursor.MoveOperation.End)
         self._tell()
 
     # ---- what is done in it
@@ -207,13 +227,13 @@ class MessageBox(QWidget):
 
     def _why_cannot_send(self) -> str:
         if self.writing is Writing.SYSTEM:
-            return self._why_not if self._is_answering else ""
+            return self._state.why_not if self._state.is_answering else ""
         is_empty = not self.edit.toPlainText().strip()
-        needs_text = self.writing is Writing.EDIT or not self._is_plain
-        return self._why_not or ("Write something first." if is_empty and needs_text else "")
+        needs_text = self.writing is Writing.EDIT or not self._state.may_be_empty
+        return self._state.why_not or ("Write something first." if is_empty and needs_text else "")
 
     def _on_clicked(self) -> None:
-        if self._is_answering:
+        if self._state.is_answering:
             self.stop_asked.emit()
         else:
             self.submit()
@@ -237,10 +257,10 @@ class MessageBox(QWidget):
 
     def _tell(self) -> None:
         reason = self._why_cannot_send()
-        if self._is_answering:
+        if self._state.is_answering:
             self.send.setText("Stop")
-            self.send.setEnabled(not self._is_stopping)
-            self.send.setToolTip("The answer is being stopped." if self._is_stopping else "End the answer here")
+            self.send.setEnabled(not self._state.is_stopping)
+            self.send.setToolTip("The answer is being stopped." if self._state.is_stopping else "End the answer here")
             self.send.setAccessibleName(f"Stop the answer in slot {self._slot}")
         else:
             self.send.setText({Writing.SYSTEM: "Keep"}.get(self.writing, "Send"))
@@ -248,14 +268,18 @@ class MessageBox(QWidget):
             self.send.setToolTip(reason or f"{HELP.partition(',')[0]} it")
             self.send.setAccessibleName(f"Send the message to slot {self._slot}")
         is_editing = self.writing is not Writing.MESSAGE
-        hint = self._editing_words if is_editing else self._note
+        hint = self._editing_words if is_editing else self._state.note
         self.hint.setText(hint)
         self.hint.setVisible(bool(hint))
         self.edit.setPlaceholderText(self._placeholder())
+        self.edit.setToolTip(f"{PLAIN}\n{HELP}" if self._state.is_plain else HELP)
 
     def _placeholder(self) -> str:
-        if self._is_answering:
-            return "Generating…"
-        if self._why_not:
-            return self._why_not
-        return "Text to go on with" if self._is_plain else "Message"
+        words = "Generating…" if self._state.is_answering else self._state.why_not or self._state.invitation
+        room = self.edit.viewport().width() - 14
+        return self.edit.fontMetrics().elidedText(words, Qt.TextElideMode.ElideRight, room)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        """Say in the box as much as fits."""
+        super().resizeEvent(event)
+        self.edit.setPlaceholderText(self._placeholder())

@@ -177,6 +177,7 @@ class OutputPanel(Panel):
         super().resizeEvent(event)
         if self.cards:
             self._arrange()
+            self.mark_stale()
 
     def _on_round_selected(self) -> None:
         for card in self.cards.values():

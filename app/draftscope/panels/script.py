@@ -65,9 +65,9 @@ class Block:
     has_figures: bool = False
 
 
-def script_of(chat: SlotChat) -> tuple[Block, ...]:
-    """The blocks of a conversation, the oldest first."""
-    blocks = _plain(chat) if chat.dialogue.is_plain else _turns(chat)
+def script_of(chat: SlotChat, *, is_brief: bool = False) -> tuple[Block, ...]:
+    """The blocks of a conversation, the oldest first. ``is_brief``: of the figures only those of the prompt's memory."""
+    blocks = _plain(chat, is_brief) if chat.dialogue.is_plain else _turns(chat, is_brief)
     if chat.first_token is None and (parts := _end(chat)):
         if chat.dialogue.is_answered and not chat.error and blocks[-1].has_figures:
             last = blocks.pop()
@@ -77,7 +77,7 @@ def script_of(chat: SlotChat) -> tuple[Block, ...]:
     return tuple(blocks)
 
 
-def _plain(chat: SlotChat) -> list[Block]:
+def _plain(chat: SlotChat, is_brief: bool) -> list[Block]:
     """Texts and answers of a conversation without a template stand one directly after the other."""
     parts: list[Part] = [Mark(Style.DIM, chat.dialogue.system)] if chat.dialogue.system else []
     for turn in chat.dialogue.turns:
@@ -90,14 +90,14 @@ def _plain(chat: SlotChat) -> list[Block]:
     blocks = [Block(tuple(parts))] if parts else []
     last = chat.dialogue.turns[-1] if chat.dialogue.turns else None
     if last is not None and last.result is not None and chat.first_token is None:
-        blocks.append(Block((Mark(Style.CAPTION, _figures(last)),), has_figures=True))
+        blocks.append(Block((Mark(Style.CAPTION, _figures(last, is_brief)),), has_figures=True))
     return blocks
 
 
-def _turns(chat: SlotChat) -> list[Block]:
+def _turns(chat: SlotChat, is_brief: bool) -> list[Block]:
     dialogue = chat.dialogue
     blocks = [_system(dialogue.system)] if dialogue.system else []
-    blocks += [_block(chat, index, turn) for index, turn in enumerate(dialogue.turns)]
+    blocks += [_block(chat, index, turn, is_brief) for index, turn in enumerate(dialogue.turns)]
     if chat.first_token is not None:
         blocks.append(Block((Tokens(chat.first_token, None),)))
     return blocks
@@ -109,11 +109,11 @@ def _system(text: str) -> Block:
     return Block((*head, Mark(Style.DIM, shown)))
 
 
-def _block(chat: SlotChat, index: int, turn: Turn) -> Block:
+def _block(chat: SlotChat, index: int, turn: Turn, is_brief: bool) -> Block:
     if turn.role == ASSISTANT:
         parts: list[Part] = [_answer(chat, turn)]
         if turn.result is not None:
-            parts += [Mark(Style.CAPTION, "\n"), Mark(Style.CAPTION, _figures(turn))]
+            parts += [Mark(Style.CAPTION, "\n"), Mark(Style.CAPTION, _figures(turn, is_brief))]
         return Block(tuple(parts), has_figures=turn.result is not None)
     if turn.role != USER:
         return Block((Mark(Style.NAME, f"{turn.role}\n"), Mark(Style.PLAIN, _head(turn.text))))
@@ -151,7 +151,7 @@ def _end(chat: SlotChat) -> tuple[Part, ...]:
     return tuple(parts)
 
 
-def _figures(turn: Turn) -> str:
+def _figures(turn: Turn, is_brief: bool) -> str:
     result = turn.result
     assert result is not None
     acceptance = from_counts(
@@ -161,4 +161,5 @@ def _figures(turn: Turn) -> str:
         n_tokens=len(result.tokens),
         generate_ms=result.generate_ms,
     )
-    return " · ".join(answer_words(result.n_prompt, result.n_reused, acceptance, result.stop))
+    words = answer_words(result.n_prompt, result.n_reused, acceptance, result.stop)
+    return " · ".join(words[:2] if is_brief else words)
