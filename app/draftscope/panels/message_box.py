@@ -35,8 +35,8 @@ PLAIN = "This is plain text: what you write is appended as it is, and the model 
 class BoxState:
     """What the box follows of its slot.
 
-    ``why_not``: why nothing can be sent now, '' if it can. ``invitation`` stands in the empty box. ``is_plain``: what is
-    written is appended to a text; ``may_be_empty``: which can go on without any. ``note``: stands above the box.
+    ``why_not``: why nothing can be sent now, '' if it can. ``is_plain``: what is written is appended to a text;
+    ``may_be_empty``: which can go on without any. ``invitation`` stands in the empty box, ``note`` above it.
     """
 
     why_not: str = ""

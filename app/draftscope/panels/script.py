@@ -66,7 +66,7 @@ class Block:
 
 
 def script_of(chat: SlotChat, *, is_brief: bool = False) -> tuple[Block, ...]:
-    """The blocks of a conversation, the oldest first. ``is_brief``: of the figures only those of the prompt's memory."""
+    """The blocks of a conversation, the oldest first. ``is_brief``: of the figures only the numbers of tokens."""
     blocks = _plain(chat, is_brief) if chat.dialogue.is_plain else _turns(chat, is_brief)
     if chat.first_token is None and (parts := _end(chat)):
         if chat.dialogue.is_answered and not chat.error and blocks[-1].has_figures:

@@ -25,7 +25,10 @@ def answer_words(n_prompt: int, n_reused: int, acceptance: SlotAcceptance, stop:
         acceptance: the figures of this answer alone.
         stop: ``StopReason`` in lower case.
     """
-    parts = [f"prompt {n_prompt - n_reused:,} tokens" + (f", {n_reused:,} reused" if n_reused else "")]
+    n_read = n_prompt - n_reused
+    parts = [
+        f"prompt {n_read:,} {'token' if n_read == 1 else 'tokens'}" + (f", {n_reused:,} reused" if n_reused else "")
+    ]
     parts.append(f"answer {acceptance.n_tokens:,}")
     if acceptance.draft_n:
         parts.append(f"{units.percent(acceptance.rate)} accepted")
