@@ -28,9 +28,15 @@ def test_every_example_is_a_command_line(line: str) -> None:
     assert make_parser(arguments[0]).parse_args(arguments).command == arguments[0]
 
 
-@pytest.mark.parametrize("path", re.findall(r"\]\(((?!http)[^)]+)\)", README))
+@pytest.mark.parametrize("path", re.findall(r"\]\(((?!http|#)[^)]+)\)", README))
 def test_every_link_leads_to_a_file(path: str) -> None:
     assert (ROOT / path).exists()
+
+
+@pytest.mark.parametrize("anchor", sorted(set(re.findall(r"\]\(#([^)]+)\)", README))))
+def test_every_link_within_leads_to_a_heading(anchor: str) -> None:
+    headings = re.findall(r"^#+ (.+)$", README, re.MULTILINE)
+    assert anchor in [heading.lower().replace(" ", "-") for heading in headings]
 
 
 def test_the_keys_of_run_are_those_printed(fake_command: Command) -> None:

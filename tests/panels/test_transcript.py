@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from draftscope.engine.dialogue import Dialogue
@@ -174,6 +174,7 @@ PARTS = st.one_of(
 BLOCKS = st.lists(st.builds(Block, st.lists(PARTS, max_size=3).map(tuple), st.booleans()), max_size=5).map(tuple)
 
 
+@example([((block(mark("a")), block()), 0), ((), 0)], True)
 @given(st.lists(st.tuples(BLOCKS, st.integers(0, 3)), min_size=1, max_size=6), st.booleans())
 def test_any_scripts_and_tokens_in_turn_look_as_if_laid_out_at_once(
     steps: list[tuple[tuple[Block, ...], int]], keeps_beginning: bool

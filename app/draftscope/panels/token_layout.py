@@ -59,14 +59,18 @@ class TokenLayout:
             self._break_line()
         return len(self.lines) - 1
 
-    def truncate(self, n_lines: int) -> None:
-        """Drop what is on the lines from the ``n_lines``-th on; what is laid out next begins there."""
+    def truncate(self, n_lines: int, *, then_empty: bool) -> None:
+        """Keep the first ``n_lines`` lines, and if asked an empty one after them; no word goes on from what is kept."""
         for line in self.lines[n_lines:]:
             for part in line:
                 if self.first_lines.get(part.token, -1) >= n_lines:
                     del self.first_lines[part.token]
         del self.lines[n_lines:]
-        self._break_line()
+        if then_empty:
+            self.lines.append([])
+        last = self.lines[-1]
+        self._x = last[-1].x + last[-1].width if last else 0.0
+        self._word_start = len(last)
 
     def line_of(self, token: int) -> int | None:
         """The line that a token begins on; None for a token without text of its own."""

@@ -32,10 +32,12 @@ _SPACES = re.compile(r" {2,}")
 class _Begun:
     """A block that is laid out, at least in part: from line ``first`` to before ``end``, None while it is the last.
 
-    ``begin``: the line on which it was begun, before its gap. ``n_marks``: marks of the blocks before it.
+    ``n_lines``: lines that the blocks before it fill, without its gap; ``on_empty``: an empty one stood behind them.
+    ``n_marks``: marks of the blocks before it.
     """
 
-    begin: int
+    n_lines: int
+    on_empty: bool
     first: int
     n_marks: int
     end: int | None = None
@@ -101,8 +103,8 @@ class Transcript:
         first = len(self.lines) - 1
         if n_same < len(self._begun):
             dropped = self._begun[n_same]
-            first = dropped.begin
-            self.layout.truncate(dropped.begin)
+            first = dropped.n_lines
+            self.layout.truncate(dropped.n_lines, then_empty=dropped.on_empty)
             del self._marks[dropped.n_marks :]
             del self._begun[n_same:]
         if self._begun:
@@ -134,11 +136,12 @@ class Transcript:
         )
 
     def _begin(self, index: int) -> None:
-        begin = self.layout.begin_line()
+        on_empty = not self.lines[-1]
+        n_lines = len(self.lines) - on_empty
         if self._begun:
-            self._begun[-1].end = begin
+            self._begun[-1].end = n_lines
         first = self.layout.begin_line(GAP_LINES if index else 0)
-        self._begun.append(_Begun(begin, first, len(self._marks)))
+        self._begun.append(_Begun(n_lines, on_empty, first, len(self._marks)))
 
     def _take_tokens(self, part: Tokens) -> bool:
         """Lay out the tokens of a range that are there; whether that is all of them."""
