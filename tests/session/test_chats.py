@@ -325,6 +325,27 @@ def test_what_cannot_be_said_is_told_before(session: Session, client: ScriptedCl
     assert "no tokenizer" in session.chats.why_not(0)
 
 
+def test_a_slot_that_is_done_waits_for_the_others_of_its_run(talking: Session, client: ScriptedClient) -> None:
+    talking.run(request())
+    client.records = records(0, 0, 0)
+    talking.poll()
+    assert (talking.chats.is_answering(0), talking.chats.is_answering(1)) == (False, True)
+    assert talking.chats.why_not(0) == "The run goes on in other slots."
+    client.answer_run()
+    talking.poll()
+    assert talking.chats.why_not(0) == ""
+    talking.chats.say(0, "more")
+    assert talking.chats.is_answering(0)
+
+
+def test_a_slot_that_will_not_be_there_takes_no_message(talking: Session, client: ScriptedClient) -> None:
+    assert talking.chats.why_not(2)
+    talking.chats.values = lambda: replace(DEFAULTS, context=replace(request().context, n_slots=1))
+    assert "not there any more" in talking.chats.why_not(1)
+    talking.chats.values = lambda: replace(DEFAULTS, context=replace(request().context, n_slots=3))
+    assert talking.chats.why_not(2) == ""
+
+
 def test_conversations_are_saved_and_loaded(
     talking: Session, client: ScriptedClient, failures: list[ErrorReport], tmp_path: Path
 ) -> None:

@@ -58,6 +58,18 @@ def test_a_message_is_answered_in_its_slot(qtbot: QtBot, window: MainWindow) -> 
     assert window.session.state is SessionState.READY
 
 
+def test_a_shortcut_goes_from_box_to_box(qtbot: QtBot, window: MainWindow) -> None:
+    action = window.actions_by_id["write"]
+    assert not action.isEnabled()
+    load(qtbot, window)
+    window.clock.tick()
+    reached = []
+    for _ in range(5):
+        action.trigger()
+        reached += [slot for slot, card in window.output.cards.items() if card.box.edit.hasFocus()]
+    assert reached == [0, 1, 2, 3, 0]
+
+
 def test_two_slots_talk_at_once_and_one_is_stopped(qtbot: QtBot, make: WindowMaker) -> None:
     window = make("fake:60")
     load(qtbot, window)

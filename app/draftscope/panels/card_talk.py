@@ -88,16 +88,16 @@ class CardTalk(QObject):
     def refresh(self) -> None:
         """Bring the card up to date; cheap where nothing was said."""
         chat, why_not = self._chats.chat(self._slot), self._chats.why_not(self._slot)
-        is_answering = chat.first_token is not None
+        is_answering = self._chats.is_answering(self._slot)
         is_plain = chat.dialogue.is_plain
         is_brief = self._card.width() < BRIEF_WIDTH
-        state = (chat.revision, self._session.trace.generation, is_answering, is_brief)
+        state = (chat.revision, self._session.trace.generation, is_brief)
         if state != self._shown:
             self._shown = state
             self._card.view.set_blocks(script_of(chat, is_brief=is_brief))
             self._follow_actions()
         has_turns = bool(chat.dialogue.turns)
-        has_text = has_turns or bool(chat.dialogue.system) or is_answering
+        has_text = has_turns or bool(chat.dialogue.system) or chat.first_token is not None
         self._card.show_conversation(has_text)
         self._card.box.show_state(
             BoxState(

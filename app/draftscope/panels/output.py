@@ -154,6 +154,15 @@ class OutputPanel(Panel):
         self._generation = self.session.trace.generation
         self.mark_stale()
 
+    def write(self) -> None:
+        """Give the keyboard to the message box behind the one that has it, or to the first."""
+        slots = sorted(self.cards)
+        focused = [index for index, slot in enumerate(slots) if self.cards[slot].box.edit.hasFocus()]
+        if slots:
+            card = self.cards[slots[(focused[0] + 1) % len(slots) if focused else 0]]
+            self._scroll.ensureWidgetVisible(card)
+            card.box.edit.setFocus(Qt.FocusReason.ShortcutFocusReason)
+
     def _discard(self, slot: int) -> None:
         card = self.cards.pop(slot)
         del self._talks[slot]

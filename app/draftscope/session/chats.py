@@ -12,7 +12,7 @@ from PySide6.QtCore import QObject, Signal
 from draftscope.engine.dialogue import Dialogue, DialogueError, Turn
 from draftscope.engine.dialogue_file import load_dialogue, save_dialogue
 from draftscope.engine.errors import ErrorCode, ErrorReport
-from draftscope.engine.events import Kind, Origin, Records
+from draftscope.engine.events import Kind, Origin, Records, SlotState
 from draftscope.engine.protocol import ContextSettings, Failed, Finished, Prompt, SamplingSettings, SlotResult, SlotTask
 from draftscope.session.run_setup import SetupValues
 from draftscope.session.slot_chat import SlotChat
@@ -74,13 +74,34 @@ class Chats(QObject):
             case _ if slot in session.busy_slots:
                 return self._why_busy(slot)
             case _:
-                has_text = session.model is not None and session.model.has_tokenizer
-                return "" if has_text else NO_TEXT
+                return self._why_not_written_to(slot)
+
+    def is_answering(self, slot: int) -> bool:
+        """Whether this slot writes; in a run it may be done while others go on."""
+        return self.chat(slot).first_token is not None and not self._is_done(slot)
 
     def _why_busy(self, slot: int) -> str:
         if slot in self._session.stopping_slots:
             return "The answer is being stopped."
+        if self._is_done(slot):
+            return "The run goes on in other slots."
         return "The answer is being generated."
+
+    def _is_done(self, slot: int) -> bool:
+        states = self._session.trace.kind(Kind.SLOT)
+        codes = states["code"][states["slot"] == slot]
+        return len(codes) > 0 and int(codes[-1]) == SlotState.DONE and self._n_tokens(slot) > self._first_token(slot)
+
+    def _first_token(self, slot: int) -> int:
+        first = self.chat(slot).first_token
+        return 0 if first is None else first
+
+    def _why_not_written_to(self, slot: int) -> str:
+        model, n_wanted = self._session.model, self.values().context.n_slots
+        if model is None or not model.has_tokenizer:
+            return NO_TEXT
+        is_there = slot < n_wanted and (slot < model.n_slots or n_wanted != model.n_slots_asked)
+        return "" if is_there else f"Slot {slot} is not there any more: set up more slots."
 
     # ---- what can be done
 

@@ -22,6 +22,7 @@ from draftscope.window.situation import (
     why_not_setup,
     why_not_slot,
     why_not_stop,
+    why_not_write,
 )
 
 MENUS = ("File", "Run", "Slot", "View", "Help")
@@ -145,6 +146,16 @@ ACTIONS = (
         "",
         1,
         why_not_run_again,
+    ),
+    Action(
+        "write",
+        "Write a message",
+        "Run",
+        "Go to the message box of the next slot",
+        Commands.write_message,
+        "Ctrl+M",
+        group=1,
+        why_not=why_not_write,
     ),
     Action(
         "stop",

@@ -25,6 +25,7 @@ class Commands(QObject):
     """Each public method is an action; none waits for anything. Dialogs are opened without blocking."""
 
     palette_asked = Signal()
+    write_asked = Signal()
     shortcuts_asked = Signal()
     load_asked = Signal()
     """Another model is about to be loaded; what was said about the one before is out of date."""
@@ -117,6 +118,10 @@ class Commands(QObject):
         if self._session.last_request is not None:
             self._setup.show_request(self._session.last_request)
             self._session.run(self._session.last_request)
+
+    def write_message(self) -> None:
+        """Go to the message box of the next slot."""
+        self.write_asked.emit()
 
     def stop(self) -> None:
         """End the run, or cancel the load."""

@@ -108,6 +108,7 @@ class MainWindow(QMainWindow):
             changed.connect(self._follow)
         self.clock.ticked.connect(self._follow)
         self.clock.ticked.connect(self.strip.tick)
+        self.commands.write_asked.connect(self.output.write)
         self.commands.palette_asked.connect(self.palette_box.ask)
         self.commands.shortcuts_asked.connect(self._show_shortcuts)
         self.appearance.theme_changed.connect(self._on_theme_changed)

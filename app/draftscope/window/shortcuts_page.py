@@ -20,6 +20,11 @@ from draftscope.window.actions import MENUS
 PANEL_KEYS = (
     ("Output", "Left, Right", "Select the round before or after"),
     ("Output", "Ctrl+C", "Copy the text of a slot"),
+    ("Output", "Ctrl+R", "Regenerate the answer of the slot"),
+    ("Message box", "Enter", "Send the message"),
+    ("Message box", "Shift+Enter", "Begin a new line"),
+    ("Message box", "Up", "Edit the message before"),
+    ("Message box", "Esc", "Leave an edit"),
     ("Timeline", "F", "Follow the newest time"),
     ("Timeline", "Home", "Show the whole run"),
     ("Log", "Ctrl+C", "Copy the selected lines"),

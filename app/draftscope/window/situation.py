@@ -75,6 +75,11 @@ def why_not_stop(now: Situation) -> str:
     return "" if now.state in (SessionState.RUNNING, SessionState.LOADING) else "Nothing is running."
 
 
+def why_not_write(now: Situation) -> str:
+    """Why there is no slot to write to, or ''."""
+    return "No model is loaded: open a GGUF file, or run the demo." if now.state is SessionState.NO_MODEL else ""
+
+
 def why_not_export(now: Situation) -> str:
     """Why nothing can be exported, or ''."""
     if now.is_exporting:
