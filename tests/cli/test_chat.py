@@ -193,6 +193,12 @@ def test_a_file_that_is_no_conversation_is_a_bad_input(chat: Chat, tmp_path: Pat
     assert chat(["one"], "--load", path).exit_code == ExitCode.BAD_INPUT
 
 
+def test_a_grammar_that_cannot_be_used_is_refused_before_anything_is_loaded(chat: Chat) -> None:
+    told = chat(["one"], "--grammar", "root ::=")
+    assert told.exit_code == ExitCode.WRONG_USE
+    assert "--grammar" in told.err
+
+
 def test_a_slash_is_doubled_to_be_said() -> None:
     assert parse_line("//etc is a folder") == ("", "/etc is a folder")
     assert parse_line("/edit 2 a b") == ("edit", "2 a b")

@@ -54,6 +54,12 @@ def test_drafting_changes_no_answer() -> None:
     assert plain[0]["draft_n"] == 0 < drafted[0]["draft_n"]
 
 
+def test_a_grammar_forms_every_answer() -> None:
+    turns = _turns("Who?\nAnd who else?\n", "--grammar", 'root ::= "Moses" | "Aaron"')
+    assert {turn["text"] for turn in turns} <= {"Moses", "Aaron"}
+    assert len(turns) == 2
+
+
 class Terminal:
     """A chat at a terminal of its own."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from draftscope.cli.chat_lines import PipedLines, TypedLines
 from draftscope.cli.chat_loop import ChatLoop
 from draftscope.cli.chat_talk import ChatView, Talk
 from draftscope.cli.failure import ExitCode, InputError, UsageError
+from draftscope.cli.format_options import add_format_options, format_of
 from draftscope.cli.generation import Generation
 from draftscope.cli.options import (
     DEMO,
@@ -60,7 +62,9 @@ def add_parser(subparsers: Any) -> None:
     add("--load", metavar="F.json", type=Path, help="go on with a saved conversation")
     add("--save", metavar="F.json", type=Path, help="save the conversation after every turn")
     add_speculation_options(parser.add_argument_group("speculation"))
-    add_sampling_options(parser.add_argument_group("generation"))
+    generation = parser.add_argument_group("generation")
+    add_sampling_options(generation)
+    add_format_options(generation)
     add_engine_options(parser.add_argument_group("model and engine"))
     output = parser.add_argument_group("output")
     output.add_argument("--trace", metavar="OUT.dscope", type=Path, help="record the whole conversation")
@@ -117,10 +121,11 @@ def _plan(options: argparse.Namespace) -> Plan:
     like = RunPrompt(Prompt())
     if options.model == DEMO:
         like = RunPrompt(Prompt(), demo_prompts()[0].sampling)
+    grammar, json_schema = format_of(options) or ("", "")
     return Plan(
         model=model_settings(options),
         context=context_settings(options, n_slots=1),
-        prompts=(with_given(like, options),),
+        prompts=(replace(with_given(like, options), grammar=grammar, json_schema=json_schema),),
         stop=tuple(options.stop),
         ignore_eos=options.ignore_eos,
     )

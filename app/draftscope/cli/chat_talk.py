@@ -79,8 +79,16 @@ class Talk:
         """
         prompt = self.dialogue.prompt()
         settings = self._plan.prompts[0]
-        sampling = replace(settings.sampling, seed=settings.sampling.seed + self.dialogue.n_answers)
-        task = SlotTask(0, prompt, sampling, settings.max_tokens, self._plan.stop, self._plan.ignore_eos)
+        task = SlotTask(
+            0,
+            prompt,
+            replace(settings.sampling, seed=settings.sampling.seed + self.dialogue.n_answers),
+            settings.max_tokens,
+            self._plan.stop,
+            self._plan.ignore_eos,
+            grammar=settings.grammar,
+            json_schema=settings.json_schema,
+        )
         outcome = Generation(self._client, self._view).run([(self._view.begin_answer(prompt), task)])
         ((_, result),) = outcome.results
         self.results.append(result)
