@@ -194,7 +194,7 @@ def test_a_file_that_is_no_conversation_is_a_bad_input(chat: Chat, tmp_path: Pat
 
 
 def test_a_grammar_that_cannot_be_used_is_refused_before_anything_is_loaded(chat: Chat) -> None:
-    told = chat(["one"], "--grammar", "root ::=")
+    told = chat(["one"], "--grammar", " ")
     assert told.exit_code == ExitCode.WRONG_USE
     assert "--grammar" in told.err
 
