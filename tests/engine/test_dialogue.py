@@ -98,6 +98,17 @@ def test_an_answer_without_text_is_no_turn() -> None:
     assert not dialogue.is_answered
 
 
+def test_what_follows_an_answer_makes_it_longer() -> None:
+    dialogue = talk("a", "b")
+    dialogue.lengthen_answer(answer(" and c"))
+    assert texts(dialogue) == ["a", "b and c"]
+    dialogue.lengthen_answer(answer(""))
+    assert texts(dialogue) == ["a", "b and c"]
+    dialogue.say("d")
+    dialogue.lengthen_answer(answer("e"))
+    assert texts(dialogue) == ["a", "b and c", "d", "e"]
+
+
 def test_regenerating_drops_the_last_answer_and_keeps_it_as_a_version() -> None:
     dialogue = talk("a", "b")
     dialogue.regenerate()

@@ -18,6 +18,7 @@ from draftscope.engine.protocol import (
     Failed,
     Finished,
     Pieces,
+    Prompt,
     RunReport,
     SlotResult,
     Submit,
@@ -344,6 +345,46 @@ def test_a_slot_that_will_not_be_there_takes_no_message(talking: Session, client
     assert "not there any more" in talking.chats.why_not(1)
     talking.chats.values = lambda: replace(DEFAULTS, context=replace(request().context, n_slots=3))
     assert talking.chats.why_not(2) == ""
+
+
+def test_an_answer_that_was_cut_goes_on_from_what_the_slot_holds(talking: Session, client: ScriptedClient) -> None:
+    talking.chats.say(0, "one")
+    answer(client, "half")
+    talking.poll()
+    talking.chats.go_on(0)
+    assert submits(client)[-1].tasks[0].prompt == Prompt(is_continuation=True)
+    answer(client, " and half")
+    talking.poll()
+    assert said(talking, 0) == ["one", "half and half"]
+    assert len(talking.tasks) == 2
+    talking.chats.say(0, "two")
+    assert not talking.chats.go_on(0)
+
+
+def test_a_run_that_goes_on_keeps_what_was_said(talking: Session, client: ScriptedClient) -> None:
+    talking.chats.say(0, "one")
+    answer(client, "half")
+    talking.poll()
+    task = DEFAULTS.task(0, Prompt(is_continuation=True))
+    talking.run(replace(request(), tasks=(task,)))
+    answer(client, " and half")
+    talking.poll()
+    assert said(talking, 0) == ["one", "half and half"]
+
+
+def test_a_text_that_a_slot_was_given_by_hand_is_its_conversation(talking: Session, client: ScriptedClient) -> None:
+    talking.chats.say(0, "one")
+    answer(client, "to one")
+    talking.poll()
+    talking.chats.hold(0, "from a file")
+    assert said(talking, 0) == ["from a file"]
+    assert talking.chats.chat(0).dialogue.is_plain
+    talking.chats.hold(0, "")
+    assert said(talking, 0) == []
+    assert not talking.chats.chat(0).dialogue.is_plain
+    talking.chats.bring_back(0)
+    talking.chats.bring_back(0)
+    assert said(talking, 0) == ["one", "to one"]
 
 
 def test_conversations_are_saved_and_loaded(

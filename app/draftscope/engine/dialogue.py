@@ -147,6 +147,14 @@ class Dialogue:
         self._turns += (turn,)
         return turn
 
+    def lengthen_answer(self, result: SlotResult) -> None:
+        """Append what a slot generated on from the end of the last answer to that answer, which stays one turn."""
+        last = self._turns[-1] if self.is_answered and not self.is_plain else None
+        if last is None:
+            self.take_answer(result)
+        elif result.text:
+            self._turns = (*self._turns[:-1], self._turn(ASSISTANT, last.text + result.text, last.source, result))
+
     def take_cut_off(self, text: str) -> Turn | None:
         """Append what there is of an answer whose engine ended; None when that is nothing."""
         if not text:

@@ -117,6 +117,23 @@ class Chats(QObject):
         """Write a message of the user anew and generate the answer to it; what followed is kept as a version."""
         return self._act(slot, lambda dialogue: dialogue.edit(index, text), asks=True)
 
+    def go_on(self, slot: int) -> bool:
+        """Let the model go on from what the slot holds, as it is: an answer that was cut gets longer."""
+        if reason := self.why_not(slot):
+            self._fail(DialogueError(reason))
+            return False
+        values = self.values()
+        self._session.run_turn(values.context, values.task(slot, Prompt(is_continuation=True)))
+        return True
+
+    def hold(self, slot: int, text: str) -> None:
+        """The slot was given another text by hand: the conversation is that text, and can bring back what it was."""
+        chat = self.chat(slot)
+        anew = SlotChat(chat.dialogue.started_anew(Prompt(text=text)), revision=chat.revision)
+        anew.dialogue.is_plain |= self._has_no_template()
+        self._chats[slot] = anew
+        self._tell(slot)
+
     def bring_back(self, slot: int) -> bool:
         """Show an earlier version of the conversation."""
         return self._act(slot, Dialogue.bring_back)
@@ -201,11 +218,19 @@ class Chats(QObject):
     def begin_run(self, tasks: tuple[SlotTask, ...]) -> None:
         """A new run begins: its slots' conversations start from its prompts, and no earlier answer is in the trace."""
         self._before = dict(self._chats)
-        started = {task.slot: self.chat(task.slot).dialogue.started_anew(task.prompt) for task in tasks}
+        started = {task.slot: self._started(task) for task in tasks}
         self._begin_trace(started)
-        for slot in started:
-            self._chats[slot].first_token = 0
+        for task in tasks:
+            self._begin_answer(task, 0)
         self._tell_all()
+
+    def _started(self, task: SlotTask) -> Dialogue:
+        dialogue = self.chat(task.slot).dialogue
+        return dialogue if task.prompt.is_continuation else dialogue.started_anew(task.prompt)
+
+    def _begin_answer(self, task: SlotTask, first_token: int) -> None:
+        chat = self.chat(task.slot)
+        chat.first_token, chat.goes_on = first_token, task.prompt.is_continuation
 
     def begin_turn(self, tasks: tuple[SlotTask, ...], *, is_new_run: bool = False) -> None:
         """A turn begins, in the run that is here or in a new one."""
@@ -214,7 +239,7 @@ class Chats(QObject):
             self._before = dict(self._chats)
             self._begin_trace({})
         for task in tasks:
-            self.chat(task.slot).first_token = self._n_tokens(task.slot)
+            self._begin_answer(task, self._n_tokens(task.slot))
         self._tell_all()
 
     def _begin_trace(self, started: dict[int, Dialogue]) -> None:
@@ -239,7 +264,10 @@ class Chats(QObject):
 
     def _take(self, result: SlotResult) -> None:
         chat = self.chat(result.slot)
-        self._place(result.slot, chat, chat.dialogue.take_answer(result))
+        if chat.goes_on:
+            chat.dialogue.lengthen_answer(result)
+        else:
+            self._place(result.slot, chat, chat.dialogue.take_answer(result))
         chat.error = result.error
 
     def _take_cut_off(self, slot: int, chat: SlotChat) -> None:
