@@ -102,7 +102,7 @@ class ChatLoop:
 
     def _print_turn(self, operation: str) -> None:
         result = self._talk.results[-1]
-        figures = task_as_json(0, result) | {"n_reused": result.n_reused, "reuse": result.reuse}
+        figures = task_as_json(0, result)
         del figures["prompt"]
         turn = {"turn": len(self._talk.results), "operation": operation}
         self._print_json(turn | {"messages": as_plain(self._dialogue.messages())} | figures)

@@ -55,12 +55,6 @@ class TokenFlow:
         return len(self.texts)
 
     @property
-    def text(self) -> str:
-        """The prompt, and the tokens that were kept."""
-        kept = (text for text, origin in zip(self.texts, self.origins, strict=True) if origin != Origin.REJECTED)
-        return self.prompt + "".join(kept)
-
-    @property
     def n_waiting(self) -> int:
         """Tokens whose bytes have not come yet."""
         return len(self._waiting)

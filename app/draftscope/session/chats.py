@@ -123,7 +123,9 @@ class Chats(QObject):
             self._fail(DialogueError(reason))
             return False
         values = self.values()
-        self._session.run_turn(values.context, values.task(slot, Prompt(is_continuation=True)))
+        # In other contexts the slot would hold nothing.
+        context = self._session.context or values.context
+        self._session.run_turn(context, values.task(slot, Prompt(is_continuation=True)))
         return True
 
     def hold(self, slot: int, text: str) -> None:

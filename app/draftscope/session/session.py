@@ -106,6 +106,7 @@ class Session(QObject):
         flow.noted.connect(self.log.note)
         self.slots.told.connect(self._on_slot_told)
         self.slots.failed.connect(self._on_slot_failed)
+        self.slots.text_changed.connect(self.chats.hold)
         flow.model_replaced.connect(self._on_model_replaced)
         flow.run_started.connect(self._on_run_started)
         flow.turn_started.connect(self._on_turn_started)

@@ -8,9 +8,7 @@ from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtWidgets import QDialog, QMainWindow
 
 from draftscope.engine.events import Kind
-from draftscope.engine.protocol import Prompt, SlotTask
 from draftscope.engine.rpc import split_names
-from draftscope.session.run_request import RunRequest
 from draftscope.session.run_setup import RunSetup
 from draftscope.session.session import Session
 from draftscope.session.settings import Settings
@@ -138,12 +136,8 @@ class Commands(QObject):
 
     def go_on_in_slot(self) -> None:
         """Generate on from what the slot holds, with the sampling of the controls."""
-        slot, context = self._chosen.slot, self._session.context
-        if slot is not None and context is not None:
-            values = self._setup.values
-            prompt = Prompt(is_continuation=True)
-            task = SlotTask(slot, prompt, values.sampling, values.max_tokens, values.stop, values.ignore_eos)
-            self._session.run(RunRequest(context, (task,)))
+        if self._chosen.slot is not None:
+            self._session.chats.go_on(self._chosen.slot)
 
     def rewind_slot(self) -> None:
         """Go back to the selected round."""
