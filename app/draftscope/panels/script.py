@@ -87,11 +87,11 @@ def _plain(chat: SlotChat, is_brief: bool) -> list[Block]:
             parts.append(Mark(Style.DIM, _tail(turn.text)))
     if chat.first_token is not None:
         parts.append(Tokens(chat.first_token, None))
-    blocks = [Block(tuple(parts))] if parts else []
     last = chat.dialogue.turns[-1] if chat.dialogue.turns else None
-    if last is not None and last.result is not None and chat.first_token is None:
-        blocks.append(Block((Mark(Style.CAPTION, _figures(last, is_brief)),), has_figures=True))
-    return blocks
+    has_figures = last is not None and last.result is not None and chat.first_token is None
+    if last is not None and has_figures:
+        parts += [Mark(Style.CAPTION, "\n"), Mark(Style.CAPTION, _figures(last, is_brief))]
+    return [Block(tuple(parts), has_figures=has_figures)] if parts else []
 
 
 def _turns(chat: SlotChat, is_brief: bool) -> list[Block]:
@@ -144,10 +144,11 @@ def _end(chat: SlotChat) -> tuple[Part, ...]:
     parts: list[Part] = []
     if chat.error:
         parts.append(Mark(Style.ERROR, f"{chat.error}  "))
-    elif dialogue.turns and not dialogue.is_answered:
+    elif dialogue.turns and not dialogue.is_answered and not dialogue.is_plain:
         parts.append(Mark(Style.CAPTION, "There is no answer.  "))
     if dialogue.turns and (len(dialogue.turns) > 1 or not dialogue.is_answered):
-        parts.append(Mark(Style.ACTION, "Regenerate" if dialogue.is_answered else "Answer this", REGENERATE))
+        first = "Go on" if dialogue.is_plain else "Answer this"
+        parts.append(Mark(Style.ACTION, "Regenerate" if dialogue.is_answered else first, REGENERATE))
     return tuple(parts)
 
 
