@@ -163,8 +163,9 @@ void Engine::check_prompt(const Task & task) const {
 }
 
 void Engine::submit(Task task) {
-    Slot &  slot = slot_at_rest(task.slot);
-    Parts & p    = *parts;
+    const int64_t t_submitted = now_ns();
+    Slot &        slot        = slot_at_rest(task.slot);
+    Parts &       p           = *parts;
     check_sampling(task.sampling);
     check_range("The number of tokens to generate", task.max_tokens, 1, 1 << 24);
     check_grammar(*model, task.grammar);
@@ -175,10 +176,10 @@ void Engine::submit(Task task) {
     if (std::none_of(p.slots.begin(), p.slots.end(), [](const auto & other) { return other->is_active(); })) {
         p.round->start_numbering();
     }
-    const SlotMemory::Taken taken = p.slot_memory->take_up(slot, task.prompt, task.reuse);
+    SlotMemory::Taken taken = p.slot_memory->take_up(slot, task.prompt, task.reuse);
     p.checkpoint->begin(task.slot);
     cancelled[static_cast<size_t>(task.slot)] = false;
-    slot.start(*model, std::move(task), p.settings.n_draft_max, taken.n_kept, taken.reuse);
+    slot.start(*model, std::move(task), p.settings.n_draft_max, taken.n_kept, taken.reuse, std::move(taken.logits), t_submitted);
     assert_sound();
 }
 

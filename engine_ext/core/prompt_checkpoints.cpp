@@ -10,15 +10,6 @@ int32_t PromptCheckpoints::last(int32_t slot, int32_t n_decoded) const {
     return found == nullptr ? 0 : found->position;
 }
 
-int32_t PromptCheckpoints::until_due(int32_t slot, int32_t n_decoded, int32_t n_prompt) const {
-    const int32_t before = last(slot, n_decoded);
-    int32_t       due    = before + spacing;
-    if (n_prompt - 1 >= n_decoded && n_prompt - 1 - before >= least_gap) {
-        due = std::min(due, n_prompt - 1);
-    }
-    return std::max(0, due - n_decoded);
-}
-
 std::vector<std::pair<int32_t, int32_t>> PromptCheckpoints::add(int32_t slot, PromptCheckpoint checkpoint) {
     std::vector<PromptCheckpoint> & list     = at(slot);
     const int32_t                   position = checkpoint.position;

@@ -4,6 +4,7 @@
 
 #include "mtp_state.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -15,8 +16,9 @@ struct PromptCheckpoint {
     int32_t              position = 0;    // tokens that the state has seen
     std::vector<uint8_t> state;           // of the target, without its keys and values
     MtpState             rows;            // of the MTP context at that position; empty when nothing is drafted
+    std::vector<float>   logits;          // of the token behind it, where a prompt ended there; else empty
 
-    int64_t size_bytes() const { return static_cast<int64_t>(state.size() + rows.rows.size() * sizeof(float)); }
+    int64_t size_bytes() const { return static_cast<int64_t>(state.size() + (rows.rows.size() + logits.size()) * sizeof(float)); }
 };
 
 class PromptCheckpoints {
@@ -27,10 +29,8 @@ public:
 
     bool fits(int64_t size_bytes) const { return size_bytes <= budget_bytes; }
 
-    // Tokens from n_decoded on after which the slot is to be saved; 0: now. n_prompt: where its prompt ends; 0: it has
-    // no prompt to decode. Saved every `spacing` tokens, and before the last token of a prompt, which a repeated prompt
-    // decodes again for its logits.
-    int32_t until_due(int32_t slot, int32_t n_decoded, int32_t n_prompt) const;
+    // Tokens from n_decoded on after which the slot is to be saved, `spacing` after the checkpoint before; 0: now.
+    int32_t until_due(int32_t slot, int32_t n_decoded) const { return std::max(0, last(slot, n_decoded) + spacing - n_decoded); }
 
     // Whether enough was decoded since the one before for another to be worth its bytes.
     bool is_worth_it(int32_t slot, int32_t n_decoded) const { return n_decoded - last(slot, n_decoded) >= least_gap; }

@@ -96,12 +96,15 @@ void Recorder::fallback(int slot, FallbackReason reason, int position, Mechanism
     ring.push(record);
 }
 
-void Recorder::slot_operation(int slot, Operation operation, int64_t t_start_ns, int n_tokens, int n, Reuse reuse, int64_t size_bytes) {
+void Recorder::slot_operation(int slot, Operation operation, int64_t t_start_ns, int n_tokens, int n, Reuse reuse, int64_t size_bytes, int n_common) {
     Record record      = make(Kind::Operation, static_cast<uint8_t>(operation), slot, t_start_ns, n_tokens);
     record.duration_ns = now_ns() - t_start_ns;
     record.n           = n;
     record.m           = static_cast<int32_t>(reuse);
     record.size_bytes  = size_bytes;
+    if (n_common >= 0) {
+        record.value = n_common;
+    }
     ring.push(record);
 }
 

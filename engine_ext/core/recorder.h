@@ -30,8 +30,8 @@ public:
     void save(int slot, Mechanism mechanism, int64_t t_start_ns, int position, int epoch, int64_t size_bytes);
     void restore(int slot, Mechanism mechanism, int64_t t_start_ns, int position, int epoch, int n_replay, int64_t size_bytes);
     void fallback(int slot, FallbackReason reason, int position, Mechanism asked, Mechanism used);
-    // Ends now. n: tokens kept, reused or forgotten; n_tokens: in the slot after it.
-    void slot_operation(int slot, Operation operation, int64_t t_start_ns, int n_tokens, int n, Reuse reuse, int64_t size_bytes);
+    // Ends now. n: tokens kept, reused or forgotten; n_tokens: in the slot after it; n_common: of a prompt, -1 where nobody compared.
+    void slot_operation(int slot, Operation operation, int64_t t_start_ns, int n_tokens, int n, Reuse reuse, int64_t size_bytes, int n_common = -1);
     void slot_state(int slot, SlotState state, int n_tokens, StopReason reason, int n_generated);
 
     // Tokens of records since the last call that no record named before forget_tokens(): their text is to be announced.

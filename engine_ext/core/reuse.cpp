@@ -30,7 +30,7 @@ ReusePlan plan_reuse(const Past & past, const std::vector<int32_t> & prompt) {
     if (past.n_decoded == 0) {
         return plan;
     }
-    // The last token of the prompt is decoded in any case: its logits are wanted.
+    // The last token of the prompt is decoded for its logits, unless a checkpoint has them.
     const int32_t n_most = std::min({past.n_decoded, plan.n_common, n_prompt - 1});
     plan.n_best          = std::max(0, std::min(n_most, known_after(past, plan.n_common)));
     if (plan.n_best == 0) {
@@ -41,7 +41,8 @@ ReusePlan plan_reuse(const Past & past, const std::vector<int32_t> & prompt) {
         plan.reuse = Reuse::TailDropped;
     } else {
         for (const PromptCheckpoint & checkpoint : past.checkpoints) {
-            plan.checkpoint = checkpoint.position <= n_most ? &checkpoint : plan.checkpoint;
+            const bool is_whole = checkpoint.position == n_prompt && plan.n_common == n_prompt && !checkpoint.logits.empty();
+            plan.checkpoint     = checkpoint.position <= n_most || is_whole ? &checkpoint : plan.checkpoint;
         }
         plan.reuse = plan.checkpoint == nullptr ? Reuse::NoCheckpoint : Reuse::Restored;
     }

@@ -114,6 +114,21 @@ int32_t Sampler::sample(llama_context * ctx, int32_t index) {
     return llama_sampler_sample(chain.get(), ctx, index);
 }
 
+int32_t Sampler::sample(const float * logits) {
+    if (grammar) {
+        return sample_allowed(logits);
+    }
+    candidates.clear();
+    for (int32_t token = 0; token < n_vocab; token++) {
+        candidates.push_back({token, logits[token], 0.0f});
+    }
+    llama_token_data_array all{candidates.data(), candidates.size(), -1, false};
+    llama_sampler_apply(chain.get(), &all);
+    const int32_t token = all.data[all.selected].id;
+    accept(token);
+    return token;
+}
+
 int32_t Sampler::sample_allowed(const float * logits) {
     const int64_t t_start = processor_ns();
     int32_t       token   = is_greedy ? most_probable_token(logits, n_vocab) : no_token;

@@ -30,6 +30,7 @@ public:
     // Choose from the logits of an output of the last decode, and accept the choice. `no_token` where the grammar leaves none,
     // which `grammar_end` explains; nothing may be sampled after that.
     int32_t sample(llama_context * ctx, int32_t index);
+    int32_t sample(const float * logits);    // of an earlier decode, by token id
 
     GrammarEnd grammar_end() const { return grammar_end_; }
 

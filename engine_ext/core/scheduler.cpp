@@ -66,12 +66,13 @@ void Scheduler::begin(Slot & slot, int32_t index) {
     const bool is_first_token_due = slot.is_first_token_due();
     slot.begin_generating();
     if (is_first_token_due) {
-        const int32_t token = slot.sample(contexts.target.context(), index);
+        const bool    is_kept = index < 0;
+        const int32_t token   = is_kept ? slot.sample_first() : slot.sample(contexts.target.context(), index);
         if (token == no_token) {
             contexts.memory->release(slot);
             return;
         }
-        const float p = probability_of(contexts.target.logits(index), contexts.model.n_vocab(), token);
+        const float p = probability_of(is_kept ? slot.first_logits.data() : contexts.target.logits(index), contexts.model.n_vocab(), token);
         contexts.recorder.token(slot.id, Origin::Sampled, slot.n_tokens(), token, 0, -1, static_cast<double>(p));
         if (slot.emit(contexts.model, token, contexts.ends_at)) {
             contexts.memory->release(slot);
@@ -79,7 +80,21 @@ void Scheduler::begin(Slot & slot, int32_t index) {
     }
 }
 
-void Scheduler::prefill(std::span<Slot * const> slots) {
+void Scheduler::prefill(std::span<Slot * const> all) {
+    std::vector<Slot *> slots;
+    for (Slot * slot : all) {
+        if (slot->n_decoded == slot->n_to_prefill()) {
+            begin(*slot, -1);
+        } else {
+            slots.push_back(slot);
+        }
+    }
+    if (!slots.empty()) {
+        prefill_chunk(slots);
+    }
+}
+
+void Scheduler::prefill_chunk(std::span<Slot * const> slots) {
     const std::vector<Share> shares  = fill_batch(slots);
     const int64_t            t_start = now_ns();
     const DecodeStatus       status  = decode_target(contexts, counts, Phase::Prompt);
@@ -106,8 +121,11 @@ void Scheduler::prefill(std::span<Slot * const> slots) {
             return;
         }
     }
-    for (Slot * slot : fed) {
-        contexts.memory->save_if_due(*slot);
+    for (const Share & share : shares) {
+        if (share.slot->state() != SlotState::Prompt) {
+            contexts.memory->save_prompt(*share.slot, contexts.target.logits(share.first + share.n - 1));
+        }
+        contexts.memory->save_if_due(*share.slot);
     }
 }
 

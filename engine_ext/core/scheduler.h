@@ -63,9 +63,11 @@ private:
         int32_t n;        // tokens in this chunk
         int32_t first;    // batch index of the first
     };
+    void               prefill_chunk(std::span<Slot * const> slots);
     std::vector<Share> fill_batch(std::span<Slot * const> slots);
     void               finish_chunk(const Share & share, int64_t t_start_ns);
-    void               begin(Slot & slot, int32_t index);    // the prompt is complete; index: batch index of its last token
+    // The prompt is complete; index: batch index of its last token, -1 where it was in memory as a whole.
+    void begin(Slot & slot, int32_t index);
 
     Contexts &     contexts;
     TargetCounts & counts;

@@ -15,10 +15,11 @@ void Slot::set_state(SlotState state, StopReason reason) {
     recorder->slot_state(id, state, n_tokens(), reason, static_cast<int>(result.tokens.size()));
 }
 
-void Slot::start(const Model & model, Task task, int32_t n_draft_max, int32_t n_kept, Reuse reuse) {
-    task_     = std::move(task);
-    tokens    = task_->prompt;
-    n_decoded = n_kept;
+void Slot::start(const Model & model, Task task, int32_t n_draft_max, int32_t n_kept, Reuse reuse, std::vector<float> logits, int64_t t_submitted) {
+    task_        = std::move(task);
+    tokens       = task_->prompt;
+    n_decoded    = n_kept;
+    first_logits = std::move(logits);
     draft.clear();
     draft_probability.clear();
     sampler = std::make_unique<Sampler>(model, *task_);
@@ -35,7 +36,7 @@ void Slot::start(const Model & model, Task task, int32_t n_draft_max, int32_t n_
     result.drafted_at.assign(static_cast<size_t>(n_draft_max), 0);
     has_result       = false;
     stop_due         = StopReason::None;
-    t_submitted_ns   = now_ns();
+    t_submitted_ns   = t_submitted;
     t_first_token_ns = t_last_token_ns = 0;
     set_state(SlotState::Prompt, StopReason::None);
 }
@@ -62,7 +63,14 @@ void Slot::begin_generating() {
 }
 
 int32_t Slot::sample(llama_context * ctx, int32_t index) {
-    const int32_t token = sampler->sample(ctx, index);
+    return end_without(sampler->sample(ctx, index));
+}
+
+int32_t Slot::sample_first() {
+    return end_without(sampler->sample(first_logits.data()));
+}
+
+int32_t Slot::end_without(int32_t token) {
     if (token == no_token) {
         const GrammarEnd end = sampler->grammar_end();
         finish(end == GrammarEnd::Complete ? StopReason::EndOfGeneration : StopReason::Failed, describe(end, id));

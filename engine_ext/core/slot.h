@@ -44,6 +44,8 @@ public:
     std::vector<int32_t> draft;
     std::vector<float>   draft_probability;
 
+    std::vector<float> first_logits;    // of a prompt that was in memory as a whole; else empty
+
     SlotState state() const { return state_; }
     bool      is_active() const { return state_ == SlotState::Prompt || state_ == SlotState::Generating; }
     // Positions that prefill must reach: all of a new prompt; of a slot that is prefilled again all but the sampled token.
@@ -52,8 +54,8 @@ public:
     int32_t n_left() const { return task_->max_tokens - static_cast<int32_t>(result.tokens.size()); }
     bool    is_first_token_due() const { return result.tokens.empty(); }
 
-    // The first n_kept tokens of the prompt are in memory.
-    void start(const Model & model, Task task_, int32_t n_draft_max, int32_t n_kept, Reuse reuse);
+    // The first n_kept tokens of the prompt are in memory. logits: of the first token, where that is all of them.
+    void start(const Model & model, Task task_, int32_t n_draft_max, int32_t n_kept, Reuse reuse, std::vector<float> logits, int64_t t_submitted);
     // Not active: the slot holds these tokens now, of which n are in memory.
     void hold(std::vector<int32_t> tokens_, int32_t n);
     void forget_tokens(int32_t first, int32_t n);    // of those in memory
@@ -62,6 +64,8 @@ public:
 
     // Sample the target's next token from an output of the last decode. `no_token`: the grammar leaves none, and the task has ended.
     int32_t sample(llama_context * ctx, int32_t index);
+    // The same from first_logits.
+    int32_t sample_first();
 
     // Take a token over into the text. True when the task ends with it.
     bool emit(const Model & model, int32_t token, int32_t n_ctx);
@@ -73,7 +77,8 @@ public:
     std::optional<SlotResult> take_result();
 
 private:
-    void set_state(SlotState state, StopReason reason);
+    void    set_state(SlotState state, StopReason reason);
+    int32_t end_without(int32_t token);    // the task, where there is no token
 
     Recorder *               recorder;
     SlotState                state_ = SlotState::Idle;

@@ -104,7 +104,8 @@ int32_t SlotMemory::n_known(const Slot & slot) const {
 }
 
 SlotMemory::Taken SlotMemory::take_up(Slot & slot, const std::vector<int32_t> & prompt, bool may_reuse) {
-    const int64_t t_start = now_ns();
+    const int64_t t_start  = now_ns();
+    int32_t       n_common = -1;
     Taken         taken;
     if (!may_reuse) {
         taken.reuse = slot.n_decoded > 0 ? Reuse::TurnedOff : Reuse::None;
@@ -113,10 +114,15 @@ SlotMemory::Taken SlotMemory::take_up(Slot & slot, const std::vector<int32_t> & 
         ReusePlan plan  = plan_reuse(past_of(slot), prompt);
         Reuse     found = Reuse::None;
         swap_in(slot, prompt, plan, found);
+        n_common     = std::min(plan.n_common, slot.n_decoded);
         taken.reuse  = carry_out(slot, plan) ? (found == Reuse::Cached && plan.n_keep > 0 ? found : plan.reuse) : Reuse::Refused;
         taken.n_kept = slot.n_decoded;
+        if (const PromptCheckpoint * end = checkpoints.newest(slot.id, taken.n_kept); taken.n_kept == static_cast<int32_t>(prompt.size()) && end != nullptr) {
+            taken.logits = end->logits;
+        }
     }
-    contexts.recorder.slot_operation(slot.id, Operation::Submit, t_start, static_cast<int32_t>(prompt.size()), taken.n_kept, taken.reuse, 0);
+    contexts.recorder.slot_operation(slot.id, Operation::Submit, t_start, static_cast<int32_t>(prompt.size()), taken.n_kept, taken.reuse, 0,
+                                     n_common);
     return taken;
 }
 
@@ -252,7 +258,7 @@ int32_t SlotMemory::until_due(const Slot & slot) const {
     if (!needs_checkpoints()) {
         return contexts.settings.n_ctx;
     }
-    return checkpoints.until_due(slot.id, slot.n_decoded, slot.state() == SlotState::Prompt ? slot.n_to_prefill() : 0);
+    return checkpoints.until_due(slot.id, slot.n_decoded);
 }
 
 void SlotMemory::save_if_due(Slot & slot) {
@@ -261,10 +267,17 @@ void SlotMemory::save_if_due(Slot & slot) {
     }
 }
 
-void SlotMemory::save(Slot & slot) {
+void SlotMemory::save_prompt(Slot & slot, const float * logits) {
+    if (needs_checkpoints() && checkpoints.is_worth_it(slot.id, slot.n_decoded)) {
+        save(slot, {logits, static_cast<size_t>(contexts.model.n_vocab())});
+    }
+}
+
+void SlotMemory::save(Slot & slot, std::span<const float> logits) {
     const int64_t    t_start = now_ns();
     PromptCheckpoint checkpoint;
     checkpoint.position = slot.n_decoded;
+    checkpoint.logits.assign(logits.begin(), logits.end());
     if (contexts.driver != nullptr) {
         auto rows = contexts.driver->state_at(slot.id, slot.n_decoded);
         if (!rows.has_value()) {

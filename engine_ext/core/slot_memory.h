@@ -35,6 +35,7 @@ public:
     struct Taken {
         int32_t n_kept = 0;    // tokens of the prompt that are in memory already
         Reuse   reuse  = Reuse::None;
+        std::vector<float> logits;    // of the first token, where all of the prompt was kept; else empty
     };
     // Bring the slot to the longest part that it, a prompt checkpoint or the prompt cache has in common with the prompt.
     Taken take_up(Slot & slot, const std::vector<int32_t> & prompt, bool may_reuse);
@@ -44,6 +45,9 @@ public:
     // How many tokens may be decoded before the slot is to be saved.
     int32_t until_due(const Slot & slot) const;
     void    save_if_due(Slot & slot);
+    // The end of a prompt, where the same prompt goes on from when it comes again: it is saved with the logits of its last
+    // token, so that no decode need be cut in front of that token. logits: those of a whole vocabulary, borrowed.
+    void    save_prompt(Slot & slot, const float * logits);
 
     // ---- operations on a slot at rest; they throw EngineError and change nothing then, unless said otherwise
 
@@ -76,7 +80,7 @@ private:
     bool  step_back(Slot & slot, ReusePlan & plan);
     bool  restore(Slot & slot, const PromptCheckpoint & checkpoint);
     void  take_rows(const Slot & slot, MtpState rows);
-    void  save(Slot & slot);
+    void  save(Slot & slot, std::span<const float> logits = {});
     void  swap_in(Slot & slot, const std::vector<int32_t> & prompt, ReusePlan & plan, Reuse & how);
     void  store(const Slot & slot);
     bool  needs_checkpoints() const { return !contexts.drops_any_tail && checkpoints.fits(1); }

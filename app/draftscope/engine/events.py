@@ -236,7 +236,7 @@ KINDS = {
         token="",
         n="tokens kept, reused or forgotten",
         m="Reuse (SUBMIT and the operations on states)",
-        value="",
+        value="SUBMIT: tokens that the slot had in memory and the prompt begins with; NaN where nobody compared",
         size_bytes="bytes moved",
     ),
 }
