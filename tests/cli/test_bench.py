@@ -134,7 +134,7 @@ def test_the_first_different_token_is_told_with_slot_and_index(bench: Scripted) 
     assert variants[2, "host"]["tokens"] == {"are_equal": True, "n_runs_equal": 1, "first_differences": []}
     assert variants[2, "cow"]["tokens"]["first_differences"] == [
         {
-            **{"slot": 1, "prompt": 0, "index": 4, "token": 99, "reference_token": 4},
+            **{"slot": 1, "prompt": 0, "place": "prompt 1", "index": 4, "token": 99, "reference_token": 4},
             **{"probability": 0.25, "reference_probability": 0.25},
         }
     ]

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from draftscope.base.units import duration
-from draftscope.cli.bench_plan import BenchPlan, Variant, make_bench_plan
+from draftscope.cli.bench_plan import BenchPlan, Variant, Workload, make_bench_plan
 from draftscope.cli.bench_runner import Bench, BenchResult
 from draftscope.cli.bench_summary import BenchSummary
 from draftscope.cli.bench_table import as_text
@@ -41,6 +41,10 @@ warm-up and not counted. Contexts are made anew for every run, and run in with 3
 ratio is the median of the ratios of runs of the same repeat. A run generates from every prompt, so many at a time as
 there are slots.
 
+With --workload edit a run is four conversations, the same for every setting: four turns, then an earlier one is edited,
+and the reply to that is timed, beside the turns before it: after a prefill of the whole prompt, after a restore of what
+the slot held with its hidden rows (hooks) and without them, and without MTP.
+
 A way back that this model, or the installed llama.cpp, does not have is listed with the reason. Ctrl-C gives the
 figures until then.
 
@@ -48,6 +52,7 @@ examples:
   draftscope bench demo
   draftscope bench model.gguf --slots 1,2,4,8 --modes rollback,cow,host
   draftscope bench model.gguf --slots 4 --modes auto --draft-max 1,2,3,5 --repeat 10 --json
+  draftscope bench model.gguf --workload edit --slots 1,4
   draftscope bench model.gguf --modes device --replay measured,ride,alone --no-baseline
 """
 
@@ -57,9 +62,11 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser("bench", help="time ways back and draft lengths against no MTP", epilog=_EPILOG)
     add_model(parser)
     add = parser.add_argument_group("what is timed (lists with commas)").add_argument
+    workload = "prompts (default), or edit: conversations of which an earlier turn is edited"
+    add("--workload", metavar="W", type=one_of(Workload), default=Workload.PROMPTS, help=workload)
     add("--slots", metavar="N,..", type=comma_list(at_least(1)), default=(1, 4), help="numbers of slots (default 1,4)")
     modes = comma_list(one_of(CheckpointMode))
-    add("--modes", metavar="M,..", type=modes, default=tuple(CheckpointMode), help="ways back (default: all)")
+    add("--modes", metavar="M,..", type=modes, help="ways back (default: all; of conversations auto)")
     add("--draft-max", metavar="K,..", type=comma_list(at_least(1)), default=(3,), help="draft lengths (default 3)")
     replays = comma_list(one_of(Replay))
     add("--replay", metavar="R,..", type=replays, default=(Replay.MEASURED,), help="measured (default), ride, alone")
@@ -78,7 +85,7 @@ def run(options: argparse.Namespace) -> int:
     client = make_client("native", in_process=options.in_process)
     with contextlib.closing(client), _Progress(plan) as progress:
         result = Bench(plan, client, progress).run()
-    summary = BenchSummary(plan, result, _needs_of(plan.model.path)).as_json()
+    summary = BenchSummary(result.plan, result, _needs_of(plan.model.path)).as_json()
     print(json.dumps(summary, indent=2, allow_nan=False) if options.json else as_text(summary))
     return _exit_code(result)
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from draftscope.cli.bench_plan import BenchPlan, Variant
+from draftscope.cli.bench_plan import BenchPlan, Start, Variant
 from draftscope.cli.bench_sample import Sample, Tally, sample_of
-from draftscope.cli.generation import Generation
+from draftscope.cli.generation import Generation, Outcome
 from draftscope.engine.client import Client
 from draftscope.engine.errors import EngineError, ErrorCode
-from draftscope.engine.protocol import CheckpointMode, ContextSettings, ModelReport
+from draftscope.engine.events import Records
+from draftscope.engine.protocol import CheckpointMode, ContextSettings, ModelReport, Prompt
 
 SAVING = ("cow", "device", "host")
 """Ways back that save states; with the others nothing is decoded again after a rejection."""
@@ -41,9 +42,10 @@ class Measured:
 class BenchResult:
     """Everything that was measured; ``order`` has the (repeat, variant index) pairs of the runs as they were made.
 
-    ``failure``: what ended it before its time.
+    ``plan``: with the prompts that were run. ``failure``: what ended it before its time.
     """
 
+    plan: BenchPlan
     model: ModelReport
     measured: list[Measured]
     order: list[tuple[int, int]] = field(default_factory=list)
@@ -88,8 +90,9 @@ class Bench:
         started = time.monotonic()
         with self._generation.interruptible():
             model = self._generation.load(self._plan.model, self._smallest())
-            result = BenchResult(model, self._measured)
+            result = BenchResult(self._plan, model, self._measured)
             try:
+                result.plan = self._plan = self._with_replies(model)
                 self._measure(result)
             except EngineError as error:
                 if not any(entry.samples for entry in self._measured):
@@ -98,6 +101,26 @@ class Bench:
         result.is_interrupted = self._generation.is_interrupted
         result.elapsed_s = time.monotonic() - started
         return result
+
+    def _with_replies(self, model: ModelReport) -> BenchPlan:
+        """The plan with conversations that were written on the contexts of the load; as it is where there are none."""
+        if self._plan.edit is None:
+            return self._plan
+        like = self._plan.prompts[0]
+
+        def say(asked: dict[int, Prompt]) -> dict[int, str]:
+            replies: dict[int, str] = {}
+            for first in range(0, len(asked), model.n_slots):
+                numbers = list(asked)[first : first + model.n_slots]
+                chosen = [replace(like, prompt=asked[number]) for number in numbers]
+                tasks = [self._plan.task(prompt, slot) for slot, prompt in enumerate(chosen)]
+                outcome = self._generation.run(list(zip(numbers, tasks, strict=True)))
+                if outcome.is_interrupted:
+                    return {}
+                replies |= {number: result.text for number, result in outcome.results}
+            return replies
+
+        return self._plan.with_prompts(self._plan.edit.write(say, is_chat=model.has_chat_template))
 
     def _measure(self, result: BenchResult) -> None:
         n_variants = len(self._measured)
@@ -147,17 +170,19 @@ class Bench:
 
     def _sample(self, entry: Measured, repeat: int, started: float) -> Sample | None:
         assert entry.report is not None  # it was configured
-        n_slots, outcomes = entry.variant.n_slots, []
-        self._generation.run(self._plan.running_in(n_slots))
+        self._generation.run(self._plan.running_in(entry.variant.n_slots))
         self._tally.take()
-        for group in self._plan.groups(n_slots):
+        outcomes: list[tuple[Outcome, Records]] = []
+        before: list[tuple[Outcome, Records]] = []
+        for step in self._plan.steps(entry.variant):
             if self._generation.is_interrupted:
                 return None
-            outcomes.append((self._generation.run(group), self._tally.take()))
+            kept = outcomes if step.is_measured else before
+            kept.append((self._generation.run(step.group), self._tally.take()))
         if self._generation.is_interrupted:
             return None
         granted, wall_s = entry.report.way_back.granted, time.monotonic() - started
-        return sample_of(outcomes, repeat=repeat, granted=granted, wall_s=wall_s)
+        return sample_of(outcomes, before, repeat=repeat, granted=granted, wall_s=wall_s)
 
     def _left_s(self, rest: Sequence[tuple[int, int]]) -> float | None:
         if not self._durations_s:
@@ -183,6 +208,8 @@ def why_not(variant: Variant, report: ModelReport, before: Sequence[Measured]) -
         return speculation.reason
     if variant.mode is not CheckpointMode.AUTO and way.granted != variant.mode.value:
         return f"{way.why} (in use instead: {way.granted.replace('_', ' ')})"
+    if variant.start is Start.WITHOUT_HOOKS and not report.is_recurrent:
+        return "This model drops the tail of the old conversation; no state is restored that hidden rows go with."
     alike = [other for other in before if _is_alike(other, variant, report)]
     if any(other.variant.replay is variant.replay for other in alike):
         return f"{speculation.reason} That is timed already.".strip()
@@ -196,6 +223,7 @@ def _is_alike(other: Measured, variant: Variant, report: ModelReport) -> bool:
     return (
         other.report is not None
         and other.is_going_on
-        and (other.variant.n_slots, other.variant.mode) == (variant.n_slots, variant.mode)
+        and (other.variant.n_slots, other.variant.mode, other.variant.start)
+        == (variant.n_slots, variant.mode, variant.start)
         and other.report.speculation.n_draft_max == report.speculation.n_draft_max
     )

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
 
+from draftscope.cli.bench_rounds import TaskRounds, rounds_of
 from draftscope.cli.generation import Outcome
 from draftscope.engine.events import Kind, Origin, Records, empty_records
 from draftscope.engine.protocol import DecodeCounts, LogLine, RunReport, SlotResult
 
-_KEPT = (Kind.SAVE, Kind.RESTORE, Kind.TOKEN)
+_KEPT = (Kind.SAVE, Kind.RESTORE, Kind.TOKEN, Kind.ROUND, Kind.OPERATION)
+
+Outcomes = Sequence[tuple[Outcome, Records]]
+"""What Submits in turn gave, each with its records."""
 
 
 class Tally:
@@ -63,8 +67,11 @@ class Sample:
         granted: the way back in use.
         n_generated, generate_s: tokens after the first of each slot, and the time from the first token of any slot to
             the last of any; both summed over the Submits.
+        tasks: those of ``before`` first.
+        rounds: of each result, in its order.
         save_us, restore_us: one element an event, in microseconds.
         wall_s: everything, with the contexts that were made for it.
+        before: what was run first, to start from; None where nothing was.
     """
 
     repeat: int
@@ -73,10 +80,12 @@ class Sample:
     generate_s: float
     results: tuple[SlotResult, ...]
     tasks: tuple[TaskTokens, ...]
+    rounds: tuple[TaskRounds, ...]
     reports: tuple[RunReport, ...]
     save_us: NDArray[np.float64]
     restore_us: NDArray[np.float64]
     wall_s: float
+    before: Sample | None = None
 
     @property
     def tokens_per_second(self) -> float:
@@ -86,7 +95,8 @@ class Sample:
     @property
     def error(self) -> str:
         """What failed in a slot, the first of several; '' when nothing did."""
-        return next((f"slot {result.slot} failed: {result.error}" for result in self.results if result.error), "")
+        results = (*(self.before.results if self.before else ()), *self.results)
+        return next((f"slot {result.slot} failed: {result.error}" for result in results if result.error), "")
 
     @property
     def decodes(self) -> DecodeCounts:
@@ -94,25 +104,40 @@ class Sample:
         return sum_of([report.decodes for report in self.reports])
 
 
-def sample_of(outcomes: Sequence[tuple[Outcome, Records]], *, repeat: int, granted: str, wall_s: float) -> Sample:
-    """Put together what the Submits of a run gave, each with its records."""
+def sample_of(outcomes: Outcomes, before: Outcomes = (), *, repeat: int, granted: str, wall_s: float) -> Sample:
+    """Put together what the Submits of a run gave; ``before``: those that are not what is measured."""
     groups = [[result for _, result in outcome.results] for outcome, _ in outcomes]
+    earlier = sample_of(before, repeat=repeat, granted=granted, wall_s=wall_s) if before else None
     return Sample(
         repeat=repeat,
         granted=granted,
         n_generated=sum(max(0, len(result.tokens) - 1) for group in groups for result in group),
         generate_s=sum(_generate_ms(group) for group in groups) / 1e3,
         results=tuple(result for group in groups for result in group),
-        tasks=tuple(
-            TaskTokens(result.slot, prompt, result.tokens, target_probabilities(records, result))
-            for outcome, records in outcomes
-            for prompt, result in outcome.results
-        ),
+        tasks=(earlier.tasks if earlier else ()) + _tasks(outcomes),
+        rounds=tuple(rounds_of(records, result) for outcome, records in outcomes for _, result in outcome.results),
         reports=tuple(report for outcome, _ in outcomes for report in outcome.reports),
         save_us=_durations_us([records for _, records in outcomes], Kind.SAVE),
         restore_us=_durations_us([records for _, records in outcomes], Kind.RESTORE),
         wall_s=wall_s,
+        before=earlier,
     )
+
+
+def _tasks(outcomes: Outcomes) -> tuple[TaskTokens, ...]:
+    return tuple(
+        TaskTokens(result.slot, prompt, result.tokens, target_probabilities(records, result))
+        for outcome, records in outcomes
+        for prompt, result in outcome.results
+    )
+
+
+def by_repeat(samples: Sequence[Sample], n_repeats: int, figure: Callable[[Sample], float]) -> NDArray[np.float64]:
+    """A figure of each repeat, float64 (R,), from the first counted one on; NaN where it was not run."""
+    row = np.full(n_repeats, np.nan)
+    for sample in samples:
+        row[sample.repeat - 1] = figure(sample)
+    return row
 
 
 def sum_of(counts: Sequence[DecodeCounts]) -> DecodeCounts:

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from draftscope.cli.bench_plan import RUNNING_IN_TOKENS, BenchPlan
+from draftscope.cli.bench_edit import DEFINITIONS as EDIT_DEFINITIONS
+from draftscope.cli.bench_edit import edit_figures, summary
+from draftscope.cli.bench_plan import RUNNING_IN_TOKENS, BenchPlan, Workload
 from draftscope.cli.bench_runner import BenchResult, Measured
-from draftscope.cli.bench_sample import Sample, TaskTokens, sum_of
+from draftscope.cli.bench_sample import Sample, TaskTokens, by_repeat, sum_of
 from draftscope.cli.memory_growth import MemoryPoint, growth_as_json, point_of
 from draftscope.cli.run_summary import acceptance_of, duration_figures, number
 from draftscope.engine.codec import as_plain
@@ -48,7 +50,7 @@ class BenchSummary:
         return {
             "model": {name: as_plain(getattr(self._result.model, name)) for name in (*_FACTS, *_FACTS_TOO)},
             "settings": self._settings(),
-            "definitions": DEFINITIONS,
+            "definitions": DEFINITIONS | (EDIT_DEFINITIONS if self._plan.edit else {}),
             "variants": [self._variant(index, entry) for index, entry in enumerate(self._result.measured)],
             "ratios": list(self._ratios()),
             "memory": list(self._memory()),
@@ -60,6 +62,7 @@ class BenchSummary:
 
     def _settings(self) -> dict[str, Any]:
         return {
+            "workload": (Workload.EDIT if self._plan.edit else Workload.PROMPTS).value,
             "model": as_plain(self._plan.model),
             "common": as_plain(self._plan.common),
             "prompts": as_plain(self._plan.prompts),
@@ -68,16 +71,13 @@ class BenchSummary:
             "n_repeats": self._plan.n_repeats,
             "n_warm_up": 1,
             "n_tokens_running_in": RUNNING_IN_TOKENS,
+            "n_prompts_a_conversation": self._plan.edit.n_prompts_each if self._plan.edit else None,
         }
 
     # ---- speed
 
     def _speeds(self, entry: Measured) -> NDArray[np.float64]:
-        """By repeat, from the first counted one on; NaN where it was not run."""
-        row = np.full(self._plan.n_repeats, np.nan)
-        for sample in entry.samples:
-            row[sample.repeat - 1] = sample.tokens_per_second
-        return row
+        return by_repeat(entry.samples, self._plan.n_repeats, lambda sample: sample.tokens_per_second)
 
     def _reference(self, n_slots: int) -> int | None:
         """The variant that others with so many slots are compared with: without MTP, or else the first there is."""
@@ -92,7 +92,7 @@ class BenchSummary:
         for of, one in enumerate(self._result.measured):
             for to, other in enumerate(self._result.measured):
                 if of != to and one.variant.n_slots == other.variant.n_slots and one.samples and other.samples:
-                    yield {"n_slots": one.variant.n_slots, "of": of, "to": to} | _summary(self._ratio(of, to))
+                    yield {"n_slots": one.variant.n_slots, "of": of, "to": to} | summary(self._ratio(of, to))
 
     # ---- variants
 
@@ -107,6 +107,7 @@ class BenchSummary:
             "mode": None if variant.mode is None else variant.mode.value,
             "n_draft_max": variant.n_draft_max,
             "replay": variant.replay.value,
+            "start": None if variant.start is None else variant.start.value,
             "is_baseline": variant.mode is None,
             "is_available": entry.is_going_on,
             "why_not": entry.why_not or entry.error,
@@ -115,23 +116,48 @@ class BenchSummary:
             "way_back": as_plain(report.way_back) if report else None,
             "n_samples": len(entry.samples),
             "samples": [_sample(sample) for sample in entry.samples],
-            "tokens_per_second": _summary(summary_of(self._speeds(entry))),
+            "tokens_per_second": summary(summary_of(self._speeds(entry))),
             "reference": reference,
-            "ratio": _summary(self._ratio(index, reference)) if reference is not None else None,
+            "ratio": summary(self._ratio(index, reference)) if reference is not None else None,
             "tokens": self._tokens(entry, reference),
+            "edit": self._edit(entry, reference),
         } | _counts(entry.samples)
+
+    def _edit(self, entry: Measured, reference: int | None) -> dict[str, Any] | None:
+        if self._plan.edit is None:
+            return None
+        measured = self._result.measured
+        other = None if reference is None else measured[reference]
+        return edit_figures(entry, other, measured, self._plan.n_repeats)
 
     def _tokens(self, entry: Measured, reference: int | None) -> dict[str, Any] | None:
         """Whether every counted run gave the tokens of the reference's first one; if not, where one differs."""
         if reference is None or not entry.samples:
             return None
         expected = self._result.measured[reference].samples[0].tasks
-        by_run = [_differences(sample.tasks, expected) for sample in entry.samples]
+        by_run = [self._differences(sample.tasks, expected) for sample in entry.samples]
         return {
             "are_equal": not any(by_run),
             "n_runs_equal": sum(not differences for differences in by_run),
             "first_differences": next((differences for differences in by_run if differences), []),
         }
+
+    def _differences(self, tasks: Sequence[TaskTokens], expected: Sequence[TaskTokens]) -> list[dict[str, Any]]:
+        """The first difference of each task that has one; tasks are in the same order in every run of so many slots."""
+        return [
+            {
+                "slot": task.slot,
+                "prompt": task.prompt,
+                "place": self._plan.place_of(task.prompt),
+                "index": index,
+                "token": _at(task.tokens, index),
+                "reference_token": _at(other.tokens, index),
+                "probability": _probability(task, index),
+                "reference_probability": _probability(other, index),
+            }
+            for task, other in zip(tasks, expected, strict=True)
+            if (index := first_difference(task.tokens, other.tokens)) is not None
+        ]
 
     # ---- memory
 
@@ -194,23 +220,6 @@ def _sample(sample: Sample) -> dict[str, Any]:
     }
 
 
-def _differences(tasks: Sequence[TaskTokens], expected: Sequence[TaskTokens]) -> list[dict[str, Any]]:
-    """The first difference of each task that has one; tasks are in the same order in every run of so many slots."""
-    return [
-        {
-            "slot": task.slot,
-            "prompt": task.prompt,
-            "index": index,
-            "token": _at(task.tokens, index),
-            "reference_token": _at(other.tokens, index),
-            "probability": _probability(task, index),
-            "reference_probability": _probability(other, index),
-        }
-        for task, other in zip(tasks, expected, strict=True)
-        if (index := first_difference(task.tokens, other.tokens)) is not None
-    ]
-
-
 def _at(tokens: Sequence[int], index: int) -> int | None:
     return tokens[index] if index < len(tokens) else None
 
@@ -221,8 +230,3 @@ def _probability(task: TaskTokens, index: int) -> float | None:
 
 def _durations(parts: Sequence[NDArray[np.float64]]) -> dict[str, float] | None:
     return duration_figures(np.concatenate(parts)) if parts else None
-
-
-def _summary(summary: Summary) -> dict[str, Any]:
-    figures = {name: number(getattr(summary, name)) for name in ("median", "best", "low", "high")}
-    return {"n": summary.n, **figures, "spread": summary.spread}

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from draftscope.base.units import duration, figure
+from draftscope.cli.bench_edit_table import EXPLAINED as EDIT_EXPLAINED
+from draftscope.cli.bench_edit_table import edit_tables
 from draftscope.cli.memory_growth import growth_as_text
 from draftscope.cli.terminal import figure_or_dash, percent_or_dash, table
 
@@ -30,7 +32,8 @@ def as_text(summary: Mapping[str, Any]) -> str:
     for n_slots in dict.fromkeys(variant["n_slots"] for variant in summary["variants"]):
         own = [variant for variant in summary["variants"] if variant["n_slots"] == n_slots]
         parts += _of_slots(n_slots, own, summary["ratios"])
-    parts.append(_EXPLAINED)
+    is_edit = summary["settings"]["workload"] == "edit"
+    parts.append(EDIT_EXPLAINED if is_edit else _EXPLAINED)
     if memory := growth_as_text(summary["memory"]):
         is_measured = any(size is not None for s in summary["memory"] for size in s["slots_together"]["measured_bytes"])
         parts.append(f"Memory, {_MEASURED if is_measured else _PREDICTED}\n{memory}")
@@ -59,13 +62,17 @@ def _headline(summary: Mapping[str, Any]) -> Iterator[str]:
 
 def _of_slots(n_slots: int, variants: Variants, ratios: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     shown = [variant for variant in variants if variant["n_samples"]]
-    if shown:
+    if shown and shown[0]["edit"]:
+        first, second = edit_tables(shown, _label)
+        yield f"{_many(n_slots, 'slot')}\n{first}"
+        yield second
+    elif shown:
         rows = [_row(number, variant, is_first=variant is _first(shown)) for number, variant in enumerate(shown, 1)]
         yield f"{_many(n_slots, 'slot')}\n{table(_HEADER, rows)}"
     notes = [*_remarks(shown), *_not_available(variants)]
     if notes:
         yield "\n".join(notes)
-    if 2 < len(shown) <= _MOST_COLUMNS:
+    if 2 < len(shown) <= _MOST_COLUMNS and not shown[0]["edit"]:
         yield _among_each_other(shown, ratios)
 
 
@@ -116,9 +123,7 @@ def _remarks(shown: Variants) -> Iterator[str]:
 
 
 def _difference(difference: Mapping[str, Any]) -> str:
-    place = (
-        f"slot {difference['slot']}, prompt {difference['prompt'] + 1}: differs from token {difference['index'] + 1} on"
-    )
+    place = f"slot {difference['slot']}, {difference['place']}: differs from token {difference['index'] + 1} on"
     ours, theirs = (_token(difference[name], difference[p]) for name, p in _SIDES)
     return f"{place}: {ours}, there {theirs}"
 
