@@ -81,6 +81,7 @@ nb::dict as_dict(const WayBack & way) {
 
 nb::dict as_dict(const Speculation & s) {
     return fields({{"is_active", nb::cast(s.is_active)},
+                   {"family", nb::cast(static_cast<int>(s.family))},
                    {"n_layer_nextn", nb::cast(s.n_layer_nextn)},
                    {"n_draft_max", nb::cast(s.n_draft_max)},
                    {"reason", nb::cast(s.reason)}});
@@ -151,19 +152,29 @@ nb::dict as_dict(const Counts & c) {
                    {"n_refused_states", nb::cast(c.n_refused_states)}});
 }
 
-nb::dict load(PyEngine & self, const std::string & path, int n_gpu_layers, const std::vector<std::string> & devices, bool use_mmap,
-              const std::vector<std::string> & rpc_endpoints, const std::string & mtp_obstacle, nb::object progress) {
-    const ModelSettings settings{path, n_gpu_layers, devices, use_mmap, rpc_endpoints, mtp_obstacle};
-    const auto          tell = [&progress](float fraction) {
+Model::Progress asking(const nb::object & progress) {
+    return [&progress](float fraction) {
         nb::gil_scoped_acquire gil;
         return nb::cast<bool>(progress(fraction));
     };
-    ModelReport report;
+}
+
+nb::dict load(PyEngine & self, const std::string & path, int n_gpu_layers, const std::vector<std::string> & devices, bool use_mmap,
+              const std::vector<std::string> & rpc_endpoints, const std::string & mtp_obstacle, nb::object progress) {
+    const ModelSettings settings{path, n_gpu_layers, devices, use_mmap, rpc_endpoints, mtp_obstacle};
+    ModelReport         report;
     {
         nb::gil_scoped_release release;
-        report = self.engine.load(settings, tell);
+        report = self.engine.load(settings, asking(progress));
     }
     return as_dict(report);
+}
+
+void load_assistant(PyEngine & self, const std::string & path, int n_gpu_layers, const std::vector<std::string> & devices, bool use_mmap,
+                    const std::vector<std::string> & rpc_endpoints, nb::object progress) {
+    const ModelSettings settings{path, n_gpu_layers, devices, use_mmap, rpc_endpoints, ""};
+    nb::gil_scoped_release release;
+    self.engine.load_assistant(settings, asking(progress));
 }
 
 nb::dict configure(PyEngine & self, int n_slots, int n_ctx, int n_draft_max, bool use_mtp, int checkpoint, int n_threads, int n_batch,
@@ -249,6 +260,8 @@ void register_engine(nb::module_ & m) {
         .def(nb::init<nb::handle>(), "memory"_a, "memory: writable buffer with an initialised ring")
         .def("load", &load, "path"_a, nb::kw_only(), "n_gpu_layers"_a, "devices"_a, "use_mmap"_a, "rpc_endpoints"_a,
              "mtp_obstacle"_a, "progress"_a)
+        .def("load_assistant", &load_assistant, "path"_a, nb::kw_only(), "n_gpu_layers"_a, "devices"_a, "use_mmap"_a, "rpc_endpoints"_a,
+             "progress"_a, "The second file that drafts for the loaded model; configure() makes use of it.")
         .def("configure", &configure, nb::kw_only(), "n_slots"_a, "n_ctx"_a, "n_draft_max"_a, "use_mtp"_a, "checkpoint"_a, "n_threads"_a,
              "n_batch"_a, "catch_up_alone"_a, "replay"_a, "host_room_bytes"_a, "state_bytes"_a, "prompt_checkpoints_bytes"_a,
              "prompt_checkpoint_spacing"_a, "prompt_cache_bytes"_a, "use_hooks"_a, "shift"_a, "keep_going"_a)

@@ -49,6 +49,22 @@ ModelReport Engine::load(const ModelSettings & settings, const Model::Progress &
     return report_;
 }
 
+void Engine::load_assistant(const ModelSettings & settings, const Model::Progress & progress) {
+    if (model == nullptr) {
+        throw EngineError("not_loaded", "No model is loaded.", "Open a GGUF file first.");
+    }
+    parts.reset();    // it may draft with the assistant before
+    assistant.reset();
+    const Loading loading(ring);
+    auto fresh = std::make_unique<Model>(settings, [&](float fraction) {
+        recorder.beat();
+        return progress(fraction);
+    });
+    check_assistant(*model, *fresh);
+    assistant = std::move(fresh);
+    report_.speculation.n_layer_nextn = assistant->n_layer_nextn();
+}
+
 void Engine::describe_model() {
     const llama_model * m      = model->get();
     report_                    = ModelReport{};
@@ -70,6 +86,7 @@ void Engine::describe_model() {
 
 void Engine::unload() {
     parts.reset();
+    assistant.reset();
     model.reset();
     report_ = ModelReport{};
 }
@@ -83,7 +100,7 @@ ModelReport Engine::configure(const ContextSettings & settings) {
     recorder.reset_counts();
     recorder.beat();
     const Loading loading(ring);
-    parts = std::make_unique<Parts>(*model, settings, recorder);
+    parts = std::make_unique<Parts>(*model, assistant.get(), settings, recorder);
     connect_cancel();
 
     report_.n_slots_asked = settings.n_slots;

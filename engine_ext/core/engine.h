@@ -56,6 +56,8 @@ public:
 
     // Throw EngineError; after a failed load nothing is loaded, after a failed configure the model has no contexts.
     ModelReport load(const ModelSettings & settings, const Model::Progress & progress);
+    // Beside a loaded model: the second file that drafts for it. After a failure it is as if there were none.
+    void        load_assistant(const ModelSettings & settings, const Model::Progress & progress);
     ModelReport configure(const ContextSettings & settings);
     void        unload();
 
@@ -134,6 +136,7 @@ private:
     EventRing                                ring;
     Recorder                                 recorder;
     std::unique_ptr<Model>                   model;
+    std::unique_ptr<Model>                   assistant;    // null: the model drafts by itself, or not at all
     std::unique_ptr<Parts>                   parts;
     ModelReport                              report_;
     std::array<std::atomic<bool>, max_slots> cancelled{};

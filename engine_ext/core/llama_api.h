@@ -21,6 +21,8 @@ using llama_memory_breakdown = std::map<ggml_backend_buffer_type_t, llama_memory
 #define DRAFTSCOPE_WEAK __attribute__((weak))
 DRAFTSCOPE_WEAK void   llama_set_embeddings_nextn(llama_context * ctx, bool value, bool masked);
 DRAFTSCOPE_WEAK float * llama_get_embeddings_nextn_ith(llama_context * ctx, int32_t i);
+DRAFTSCOPE_WEAK void   llama_set_nextn_layer_offset(llama_context * ctx, int32_t offset);
+DRAFTSCOPE_WEAK llama_context * llama_get_ctx_other(llama_context * ctx);
 DRAFTSCOPE_WEAK int32_t llama_model_n_devices(const llama_model * model);
 DRAFTSCOPE_WEAK ggml_backend_dev_t llama_model_get_device(const llama_model * model, int i);
 DRAFTSCOPE_WEAK llama_memory_breakdown llama_get_memory_breakdown(const llama_context * ctx);

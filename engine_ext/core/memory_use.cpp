@@ -45,7 +45,9 @@ std::vector<MemoryUse> measure_memory(const Decoder & target, const Decoder * dr
         compute.add(type, bytes.compute);
     }
     if (draft != nullptr) {
+        const bool is_of_another_model = llama_get_model(draft->context()) != llama_get_model(target.context());
         for (const auto & [type, bytes] : llama_get_memory_breakdown(draft->context())) {
+            weights.add(type, is_of_another_model ? bytes.model : 0);
             of_draft.add(type, bytes.context);
             compute.add(type, bytes.compute);
         }

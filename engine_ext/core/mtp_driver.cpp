@@ -7,10 +7,12 @@
 
 namespace draftscope {
 
-MtpDriver::MtpDriver(std::unique_ptr<Decoder> draft_, Recorder & recorder_, int32_t n_slots, int32_t n_vocab_)
-    : draft(std::move(draft_)), recorder(recorder_), rows(static_cast<size_t>(n_slots)), n_vocab(n_vocab_) {
+MtpDriver::MtpDriver(std::unique_ptr<Decoder> draft_, const Speculation & plan, Recorder & recorder_, int32_t n_slots, int32_t n_vocab_)
+    : draft(std::move(draft_)), family(plan.family), n_heads(family == MtpFamily::Assistant ? 0 : family == MtpFamily::ChainedHeads ? plan.n_draft_max : 1),
+      recorder(recorder_), rows(static_cast<size_t>(n_slots)), n_vocab(n_vocab_) {
     llama_set_embeddings_nextn(draft->context(), true, /*masked =*/true);
-    if (!returns_rows_of_outputs()) {
+    // An assistant is asked for outputs alone, and could not be asked now: the target has no keys yet that it might read.
+    if (family != MtpFamily::Assistant && !returns_rows_of_outputs()) {
         llama_set_embeddings_nextn(draft->context(), true, /*masked =*/false);
     }
     for (int32_t slot = 0; slot < n_slots; slot++) {
@@ -98,12 +100,12 @@ void MtpDriver::take_rows(int32_t slot, const Decoder & target, int32_t first, i
     }
 }
 
-int32_t MtpDriver::add_waiting(const Slot & slot, bool with_pending) {
+int32_t MtpDriver::add_waiting(const Slot & slot, bool with_pending, bool is_output) {
     const int32_t n    = n_waiting(slot.id) - (with_pending ? 0 : 1);
     int32_t       last = -1;
     for (int32_t i = 0; i < n; i++) {
         const int32_t position = at(slot.id).n_positions + i;
-        const bool    output   = with_pending && i + 1 == n;
+        const bool    output   = is_output && i + 1 == n;
         last = draft->add(slot.id, slot.tokens[static_cast<size_t>(position)], position, output,
                           at(slot.id).waiting.data() + static_cast<ptrdiff_t>(i) * draft->n_embd());
     }
@@ -133,13 +135,34 @@ DecodeStatus MtpDriver::run(Phase phase, int32_t step) {
     return status;
 }
 
-DecodeStatus MtpDriver::feed(std::span<Slot * const> slots, Phase phase) {
+// The keys of all heads share places, whose tokens one removal forgets for all of them. What the head before has decoded
+// is still in its layer, and true, once the same rows are in the same places again.
+bool MtpDriver::choose_head(std::span<Slot * const> slots, int32_t head, Companion & companion) {
+    if (family != MtpFamily::ChainedHeads) {
+        return true;
+    }
+    if (n_heads > 1) {
+        llama_set_nextn_layer_offset(draft->context(), head);
+    }
+    bool dropped = true;
+    for (const Slot * slot : slots) {
+        dropped = (head == 0 || companion.drop_drafted(slot->id, at(slot->id).n_positions)) && dropped;
+    }
+    return dropped;
+}
+
+DecodeStatus MtpDriver::feed(std::span<Slot * const> slots, Phase phase, Companion & companion) {
     draft->clear();
     for (const Slot * slot : slots) {
-        add_waiting(*slot, /*with_pending =*/false);
+        if (n_heads > 0) {
+            add_waiting(*slot, /*with_pending =*/false, /*is_output =*/false);
+        }
     }
-    if (draft->size() > 0) {
-        if (const DecodeStatus status = run(phase, 0); status != DecodeStatus::Done) {
+    for (int32_t head = 0; head < n_heads && draft->size() > 0; head++) {
+        if (!choose_head(slots, head, companion)) {
+            return DecodeStatus::Failed;
+        }
+        if (const DecodeStatus status = run(phase, head); status != DecodeStatus::Done) {
             return status;
         }
     }
@@ -149,21 +172,40 @@ DecodeStatus MtpDriver::feed(std::span<Slot * const> slots, Phase phase) {
     return DecodeStatus::Done;
 }
 
+int32_t MtpDriver::add_step(const Slot & slot, const std::vector<float> & own) {
+    const size_t n_drafted = slot.draft.size();
+    const bool   is_chain  = family == MtpFamily::ChainedHeads;
+    int32_t      last      = -1;
+    if (n_drafted == 0 || is_chain) {
+        last = add_waiting(slot, /*with_pending =*/true, /*is_output =*/n_drafted == 0);
+    }
+    for (size_t i = is_chain || n_drafted == 0 ? 0 : n_drafted - 1; i < n_drafted; i++) {
+        const int32_t position = family == MtpFamily::Assistant ? slot.n_tokens() - 1 : slot.n_tokens() + static_cast<int32_t>(i);
+        last = draft->add(slot.id, slot.draft[i], position, i + 1 == n_drafted, own.data() + static_cast<ptrdiff_t>(i) * draft->n_embd());
+    }
+    return last;
+}
+
 DecodeStatus MtpDriver::draft_tokens(std::span<Slot * const> slots, int32_t n, bool catch_up_alone, Companion & companion) {
-    if (catch_up_alone) {
-        if (const DecodeStatus status = feed(slots, Phase::CatchUp); status != DecodeStatus::Done) {
+    if (catch_up_alone || family == MtpFamily::Assistant) {
+        if (const DecodeStatus status = feed(slots, Phase::CatchUp, companion); status != DecodeStatus::Done) {
             return status;
         }
     }
-    std::vector<int32_t> last(slots.size(), -1);
-    draft->clear();
-    for (size_t s = 0; s < slots.size(); s++) {
-        slots[s]->draft.clear();
-        slots[s]->draft_probability.clear();
-        last[s] = add_waiting(*slots[s], /*with_pending =*/true);
+    std::vector<std::vector<float>> own(slots.size());    // of each slot, a row for each step
+    for (Slot * slot : slots) {
+        slot->draft.clear();
+        slot->draft_probability.clear();
     }
-    std::vector<float> own_row(static_cast<size_t>(draft->n_embd()) * slots.size());
     for (int32_t step = 0; step < n; step++) {
+        if (!choose_head(slots, step, companion)) {
+            return DecodeStatus::Failed;
+        }
+        std::vector<int32_t> last;
+        draft->clear();
+        for (size_t s = 0; s < slots.size(); s++) {
+            last.push_back(add_step(*slots[s], own[s]));
+        }
         if (const DecodeStatus status = run(Phase::Draft, step); status != DecodeStatus::Done) {
             return status;
         }
@@ -172,12 +214,7 @@ DecodeStatus MtpDriver::draft_tokens(std::span<Slot * const> slots, int32_t n, b
             slots[s]->draft.push_back(best.token);
             slots[s]->draft_probability.push_back(best.probability);
             const float * row = draft->hidden_row(last[s]);
-            std::copy(row, row + draft->n_embd(), own_row.begin() + static_cast<ptrdiff_t>(s) * draft->n_embd());
-        }
-        draft->clear();
-        for (size_t s = 0; s < slots.size() && step + 1 < n; s++) {
-            last[s] = draft->add(slots[s]->id, slots[s]->draft.back(), slots[s]->n_tokens() + step, true,
-                                 own_row.data() + static_cast<ptrdiff_t>(s) * draft->n_embd());
+            own[s].insert(own[s].end(), row, row + draft->n_embd());
         }
     }
     // Rows with the target's hidden rows stay; those that were fed with the head's own go.

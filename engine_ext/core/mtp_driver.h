@@ -1,6 +1,12 @@
 // The shared MTP context: for all slots together, k decodes make a draft of k tokens. The first decode also carries the
 // catch-up rows, the true tokens accepted since the last draft with the target's hidden rows.
 //
+// Chained heads: step i decodes with head i, whose layer has keys and values of its own, and libllama fills those of the
+// chosen head only. So every step carries the catch-up rows and what was drafted before it: its positions are dropped and
+// decoded again, in the same places. After k steps k heads know all true tokens, without a decode spent on catching up.
+//
+// Assistant: it reads the target's keys, so it has no rows to catch up with, and drafts every token at one position.
+//
 // A row of the MTP context is (token at position p, hidden row of position p - 1). Rows wait here until they are decoded;
 // the last one, the pending row, belongs to the newest accepted position and pairs with the sampled token.
 #pragma once
@@ -9,6 +15,7 @@
 #include "mtp_state.h"
 #include "recorder.h"
 #include "slot.h"
+#include "speculation.h"
 
 #include <optional>
 #include <span>
@@ -19,7 +26,7 @@ namespace draftscope {
 class MtpDriver {
 public:
     // Takes over a context of type MTP. Finds out which rows its architecture returns; every slot of it is empty then.
-    MtpDriver(std::unique_ptr<Decoder> draft, Recorder & recorder, int32_t n_slots, int32_t n_vocab);
+    MtpDriver(std::unique_ptr<Decoder> draft, const Speculation & plan, Recorder & recorder, int32_t n_slots, int32_t n_vocab);
 
     Decoder & decoder() { return *draft; }
 
@@ -29,9 +36,9 @@ public:
     // Copy hidden rows of the target's last decode: those of `count` positions from batch index `first` on.
     void take_rows(int32_t slot, const Decoder & target, int32_t first, int32_t count);
 
-    // Decode the waiting rows, all but the pending one, without drafting: those of prompts (Phase::Prompt), or in a
-    // decode of their own (Phase::CatchUp).
-    [[nodiscard]] DecodeStatus feed(std::span<Slot * const> slots, Phase phase);
+    // Decode the waiting rows, all but the pending one, without drafting: those of prompts (Phase::Prompt), or in decodes
+    // of their own (Phase::CatchUp), one for each head that is driven.
+    [[nodiscard]] DecodeStatus feed(std::span<Slot * const> slots, Phase phase, Companion & companion);
 
     // Draft n tokens in each slot (slot.draft, slot.draft_probability).
     [[nodiscard]] DecodeStatus draft_tokens(std::span<Slot * const> slots, int32_t n, bool catch_up_alone, Companion & companion);
@@ -70,13 +77,19 @@ private:
     Rows &       at(int32_t slot) { return rows[static_cast<size_t>(slot)]; }
     const Rows & at(int32_t slot) const { return rows[static_cast<size_t>(slot)]; }
 
-    // Returns the batch index of the slot's last row; -1 when there was none to add.
-    int32_t add_waiting(const Slot & slot, bool with_pending);
+    // Returns the batch index of the slot's last row; -1 when there was none to add. is_output: the last row is one.
+    int32_t add_waiting(const Slot & slot, bool with_pending, bool is_output);
+    // The rows of the slot's next draft step; own: the rows that the heads returned in the steps before. Returns the index
+    // of the row that the step drafts from.
+    int32_t add_step(const Slot & slot, const std::vector<float> & own);
+    [[nodiscard]] bool choose_head(std::span<Slot * const> slots, int32_t head, Companion & companion);
     void forget_waiting(int32_t slot, int32_t n);
     DecodeStatus run(Phase phase, int32_t step);
     bool returns_rows_of_outputs();
 
     std::unique_ptr<Decoder> draft;
+    MtpFamily                family;
+    int32_t                  n_heads;    // with keys and values to fill: those driven; an assistant has none
     Recorder &               recorder;
     std::vector<Rows>        rows;
     int32_t                  n_vocab;

@@ -1,5 +1,6 @@
 #include "parts.h"
 
+#include "error.h"
 #include "target_context.h"
 
 #include <algorithm>
@@ -7,45 +8,8 @@
 
 namespace draftscope {
 
-namespace {
-
-std::string why_not_drafting(const Model & model, const ContextSettings & settings) {
-    if (!settings.use_mtp) {
-        return "MTP is turned off.";
-    }
-    if (settings.n_draft_max == 0) {
-        return "The draft length is 0.";
-    }
-    if (!model.mtp_obstacle.empty()) {
-        return model.mtp_obstacle;
-    }
-    if (model.n_layer_nextn() == 0) {
-        return "This model file has no MTP layers, so there is nothing that could draft.";
-    }
-    if (const auto missing = missing_symbols(); !missing.empty()) {
-        return "The installed llama.cpp lacks " + missing.front() + ", which drafting needs.";
-    }
-    return "";
-}
-
-Speculation plan_speculation(const Model & model, const ContextSettings & settings) {
-    Speculation plan;
-    plan.n_layer_nextn = model.n_layer_nextn();
-    plan.reason        = why_not_drafting(model, settings);
-    plan.is_active     = plan.reason.empty();
-    plan.n_draft_max   = plan.is_active ? settings.n_draft_max : 0;
-    if (plan.is_active && plan.n_layer_nextn > 1) {
-        plan.n_draft_max = 1;
-        plan.reason      = "This model chains " + std::to_string(plan.n_layer_nextn) +
-                      " MTP heads, one for each draft step; this version drives the first, so one token is drafted a round.";
-    }
-    return plan;
-}
-
-}  // namespace
-
-Parts::Parts(const Model & model, const ContextSettings & settings_, Recorder & recorder) : settings(settings_) {
-    speculation          = plan_speculation(model, settings);
+Parts::Parts(const Model & model, const Model * assistant, const ContextSettings & settings_, Recorder & recorder) : settings(settings_) {
+    speculation          = plan_speculation(model, assistant, settings);
     settings.n_draft_max = speculation.n_draft_max;
     settings.n_threads   = settings.n_threads > 0 ? settings.n_threads : default_threads();
     settings.n_batch     = std::max(settings.n_batch, settings.n_slots * (1 + settings.n_draft_max + max_riding_replay));
@@ -55,7 +19,7 @@ Parts::Parts(const Model & model, const ContextSettings & settings_, Recorder & 
     target              = std::move(made.decoder);
     layout             = made.layout;
     way_back           = std::move(made.way_back);
-    make_draft(model, recorder);
+    make_draft(model, assistant, recorder);
     measure_state(model);
     for (int32_t id = 0; id < settings.n_slots; id++) {
         slots.push_back(std::make_unique<Slot>(id, recorder));
@@ -71,22 +35,36 @@ Parts::Parts(const Model & model, const ContextSettings & settings_, Recorder & 
     round     = std::make_unique<Round>(*contexts, counts);
 }
 
-void Parts::make_draft(const Model & model, Recorder & recorder) {
+void Parts::make_draft(const Model & model, const Model * assistant, Recorder & recorder) {
+    const bool is_shared = speculation.family == MtpFamily::Assistant;
     if (speculation.is_active) {
         llama_set_embeddings_nextn(target->context(), true, /*masked =*/false);
-        llama_context_params params = llama_context_default_params();
-        params.ctx_type             = LLAMA_CONTEXT_TYPE_MTP;
-        params.ctx_other            = target->context();
-        params.n_ctx                = llama_n_ctx(target->context());
-        params.n_seq_max            = static_cast<uint32_t>(settings.n_slots);
-        params.n_batch = params.n_ubatch = static_cast<uint32_t>(settings.n_batch);
-        params.n_outputs_max             = static_cast<uint32_t>(std::max(2, settings.n_slots));
-        params.n_threads = params.n_threads_batch = settings.n_threads;
-        params.swa_full                           = true;
-        driver = std::make_unique<MtpDriver>(std::make_unique<Decoder>(model.get(), params, "MTP"), recorder, settings.n_slots, model.n_vocab());
+        const Model & drafting = is_shared ? *assistant : model;
+        auto          decoder  = std::make_unique<Decoder>(drafting.get(), draft_params(is_shared), "MTP");
+        if (is_shared && llama_get_ctx_other(decoder->context()) != target->context()) {
+            throw EngineError("unsupported_model", "llama.cpp does not let the draft file read the keys and values of this model.");
+        }
+        driver = std::make_unique<MtpDriver>(std::move(decoder), speculation, recorder, settings.n_slots, model.n_vocab());
     }
-    companion  = std::make_unique<Companion>(*target, driver == nullptr ? nullptr : &driver->decoder(), layout.has_spares ? settings.n_slots : -1);
-    checkpoint = make_checkpoint(way_back.granted, *companion, recorder, settings.n_slots);
+    // An assistant has no memory of its own: its context answers for the target's, and removing there does nothing.
+    Decoder * own_memory = driver == nullptr || is_shared ? nullptr : &driver->decoder();
+    companion            = std::make_unique<Companion>(*target, own_memory, layout.has_spares ? settings.n_slots : -1);
+    checkpoint           = make_checkpoint(way_back.granted, *companion, recorder, settings.n_slots);
+}
+
+// An assistant's context views the cells of the target, so it must have as many, in the same streams.
+llama_context_params Parts::draft_params(bool is_shared) const {
+    llama_context_params params = llama_context_default_params();
+    params.ctx_type             = LLAMA_CONTEXT_TYPE_MTP;
+    params.ctx_other            = target->context();
+    params.n_ctx                = llama_n_ctx(target->context());
+    params.n_seq_max            = is_shared ? llama_n_seq_max(target->context()) : static_cast<uint32_t>(settings.n_slots);
+    params.kv_unified           = is_shared && layout.has_spares;
+    params.n_batch = params.n_ubatch = static_cast<uint32_t>(settings.n_batch);
+    params.n_outputs_max             = static_cast<uint32_t>(std::max(2, settings.n_slots));
+    params.n_threads = params.n_threads_batch = settings.n_threads;
+    params.swa_full                           = true;
+    return params;
 }
 
 // The size of a recurrent state is known only of a sequence that has one.

@@ -5,6 +5,7 @@
 #include "memory_use.h"
 #include "round.h"
 #include "slot_memory.h"
+#include "speculation.h"
 #include "way_back.h"
 
 #include <memory>
@@ -13,16 +14,10 @@
 
 namespace draftscope {
 
-struct Speculation {
-    bool        is_active     = false;
-    int32_t     n_layer_nextn = 0;
-    int32_t     n_draft_max   = 0;    // granted
-    std::string reason;               // why nothing, or less than asked, is drafted
-};
-
 struct Parts {
-    // Settings are checked already. Throws EngineError: out_of_memory, unsupported_model. Borrows model and recorder.
-    Parts(const Model & model, const ContextSettings & settings_, Recorder & recorder);
+    // Settings and assistant are checked already. Throws EngineError: out_of_memory, unsupported_model. Borrows the models
+    // and the recorder. assistant: null where there is none.
+    Parts(const Model & model, const Model * assistant, const ContextSettings & settings_, Recorder & recorder);
     Parts(const Parts &)             = delete;
     Parts & operator=(const Parts &) = delete;
 
@@ -45,7 +40,8 @@ struct Parts {
     std::vector<MemoryUse> memory() const;
 
 private:
-    void make_draft(const Model & model, Recorder & recorder);
+    void make_draft(const Model & model, const Model * assistant, Recorder & recorder);
+    llama_context_params draft_params(bool is_shared) const;
     void measure_state(const Model & model);
 
     Layout  layout;

@@ -116,7 +116,7 @@ void Scheduler::prefill_chunk(std::span<Slot * const> slots) {
         }
     }
     if (contexts.driver != nullptr) {
-        if (const DecodeStatus fed_status = contexts.driver->feed(fed, Phase::Prompt); fed_status != DecodeStatus::Done) {
+        if (const DecodeStatus fed_status = contexts.driver->feed(fed, Phase::Prompt, contexts.companion); fed_status != DecodeStatus::Done) {
             contexts.memory->end_all(fed, fed_status, "the prompt in the MTP context");
             return;
         }

@@ -40,11 +40,14 @@ NO_MEMORY = frozenset(
 NOT_A_LANGUAGE_MODEL = frozenset({"clip", "t5encoder", "eagle3", "dflash"})
 """Companions of another model (vision, text encoders, drafters of other kinds): cannot be run alone."""
 
-DRAFT_ONLY = frozenset({"gemma4-assistant"})
-"""The MTP head of another model as a file of its own."""
+ASSISTANT_OF = {"gemma4-assistant": "gemma4"}
+"""The MTP head of another model as a file of its own, which reads that model's keys and values."""
 
-ASSISTED = frozenset({"gemma4"})
-"""The MTP head, if there is one, comes as a second file and shares the target's keys and values."""
+DRAFT_ONLY = frozenset(ASSISTANT_OF)
+"""Cannot run alone."""
+
+ASSISTED = frozenset(ASSISTANT_OF.values())
+"""Have no MTP layers of their own, but an assistant."""
 
 SINGLE_HEAD = frozenset(
     {

@@ -90,8 +90,8 @@ def _speculation(model: ModelSettings, context: ContextSettings) -> Speculation:
     elif n_layer_nextn == 0:
         reason = "This model file has no MTP layers, so there is nothing that could draft."
     else:
-        return Speculation(True, n_layer_nextn, context.n_draft_max)
-    return Speculation(False, n_layer_nextn, 0, reason)
+        return Speculation(True, n_layer_nextn, context.n_draft_max, family="single_head")
+    return Speculation(False, n_layer_nextn, 0, reason, "single_head" if n_layer_nextn else "none")
 
 
 def _way_back(model: ModelSettings, context: ContextSettings, speculation: Speculation) -> WayBack:

@@ -8,18 +8,19 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
 from draftscope.engine import architectures
-from draftscope.engine.errors import EngineError, ErrorReport
+from draftscope.engine.errors import EngineError, ErrorCode, ErrorReport
 from draftscope.engine.gguf import GgufFile, open_gguf
 from draftscope.engine.gguf_values import GgufArray, TensorInfo, bad_file, quoted
 from draftscope.engine.hyperparameters import Hyperparameters
 from draftscope.engine.model_memory import MemoryNeeds, predict_memory
 from draftscope.engine.mtp_head import MtpHead, find_mtp_head
 from draftscope.engine.obstacles import Subject, find_obstacle
+from draftscope.engine.shared_keys import SharedKeys, find_mismatch, find_shared_keys
 
 _SPLIT_NAME = re.compile(r"(?P<prefix>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf", re.DOTALL)
 _OTHER_PARTS = "Put all parts into one folder and open the first one."
@@ -35,12 +36,23 @@ class WayBackFact:
 
 
 @dataclass(frozen=True, slots=True)
+class DraftFile:
+    """The second file of a model that drafts with an assistant."""
+
+    path: Path
+    architecture: str
+    size_bytes: int
+    n_params: int
+
+
+@dataclass(frozen=True, slots=True)
 class ModelFile:
     """The facts of one model file (all parts of a split one).
 
     Sizes in bytes. ``types``: bytes of all tensors by type, the largest first. ``metadata``: every value; arrays as a
     short text. ``memory`` is None where it cannot be predicted. ``obstacle``: why the model cannot be run at all, None
-    when nothing speaks against it (libllama may still find something).
+    when nothing speaks against it (libllama may still find something). ``draft``: the assistant given with it, whose
+    facts ``mtp`` then has. ``shared_keys``: what an assistant and its target must agree in.
     """
 
     path: Path
@@ -66,26 +78,30 @@ class ModelFile:
     memory: MemoryNeeds | None
     metadata: Mapping[str, int | float | bool | str]
     obstacle: ErrorReport | None
+    shared_keys: SharedKeys | None = None
+    draft: DraftFile | None = None
 
 
-def inspect_model(path: str | os.PathLike[str]) -> ModelFile:
-    """Read what a file says about itself.
+def inspect_model(path: str | os.PathLike[str], draft_path: str | os.PathLike[str] = "") -> ModelFile:
+    """Read what a file says about itself, and whether the assistant that is given with it fits.
 
     Raises:
-        EngineError: code BAD_FILE, when it is no readable, whole GGUF file or a part of it is missing.
+        EngineError: code BAD_FILE, when one of them is no readable, whole GGUF file or a part of it is missing.
     """
-    return _inspect(path, use_mtp=True)
+    return _inspect_both(path, draft_path, use_mtp=True)
 
 
-def check_loadable(path: str | os.PathLike[str], *, use_mtp: bool = True) -> ModelFile:
-    """The same, but refuse every file that libllama would end the process on or that cannot generate text.
+def check_loadable(
+    path: str | os.PathLike[str], draft_path: str | os.PathLike[str] = "", *, use_mtp: bool = True
+) -> ModelFile:
+    """The same, but refuse all that libllama would end the process on or that cannot generate text.
 
     ``use_mtp`` False lets pass a model whose MTP layers alone cannot be used.
 
     Raises:
         EngineError: code BAD_FILE or UNSUPPORTED_MODEL, with the reason and what to do.
     """
-    model = _inspect(path, use_mtp=use_mtp)
+    model = _inspect_both(path, draft_path, use_mtp=use_mtp)
     if model.obstacle is not None:
         raise EngineError.from_report(model.obstacle)
     return model
@@ -103,13 +119,39 @@ def open_model(path: str | os.PathLike[str]) -> Iterator[list[GgufFile]]:
         yield [file, *(stack.enter_context(part) for part in _open_other_parts(file))]
 
 
-def _inspect(path: str | os.PathLike[str], *, use_mtp: bool) -> ModelFile:
+def _inspect_both(path: str | os.PathLike[str], draft_path: str | os.PathLike[str], *, use_mtp: bool) -> ModelFile:
+    model = _inspect(path, use_mtp=use_mtp)
+    if not os.fspath(draft_path):
+        return model
+    draft = _inspect(draft_path, use_mtp=True, is_draft=True)
+    given = DraftFile(draft.path, draft.architecture, draft.size_bytes, draft.n_params)
+    obstacle = model.obstacle or draft.obstacle or _why_no_pair(model, draft)
+    if obstacle is not None:
+        return replace(model, draft=given, obstacle=obstacle)
+    return replace(model, draft=given, mtp=replace(draft.mtp, can_draft=True, reason=""))
+
+
+def _why_no_pair(model: ModelFile, draft: ModelFile) -> ErrorReport | None:
+    name, target = draft.path.name, model.path.name
+    if model.shared_keys is None or draft.shared_keys is None:
+        what = f"{target} ({model.architecture}) does not draft with an assistant, and {name} is one."
+        hint = "It drafts with its own MTP layers: leave the draft model out."
+        if not model.mtp.can_draft:
+            hint = f"Leave the draft model out. {model.mtp.reason}"
+        return ErrorReport(ErrorCode.UNSUPPORTED_MODEL, what, hint)
+    if mismatch := find_mismatch(model.shared_keys, draft.shared_keys):
+        what = f"{name} is the assistant of another model than {target}: it {mismatch}."
+        return ErrorReport(ErrorCode.UNSUPPORTED_MODEL, what, "Give the assistant that was made for this model, or none.")
+    return None
+
+
+def _inspect(path: str | os.PathLike[str], *, use_mtp: bool, is_draft: bool = False) -> ModelFile:
     with open_model(path) as parts:
         file = parts[0]
         tensors = _join(parts)
         model = Hyperparameters(file)
         mtp = find_mtp_head(model, tensors)
-        obstacle = find_obstacle(Subject(file, model, tensors, mtp), use_mtp=use_mtp)
+        obstacle = find_obstacle(Subject(file, model, tensors, mtp, is_draft), use_mtp=use_mtp)
         return _facts(parts, model, tensors, mtp, obstacle)
 
 
@@ -148,6 +190,7 @@ def _facts(
         memory=predict_memory(model) if tensors else None,
         metadata=MappingProxyType({key: _short(value) for key, value in model.metadata.items()}),
         obstacle=obstacle,
+        shared_keys=find_shared_keys(model, tensors),
     )
 
 

@@ -25,7 +25,7 @@ _MEANINGS = {
     MtpFamily.NONE: "no MTP layers",
     MtpFamily.SINGLE_HEAD: "one head that feeds itself its own output row",
     MtpFamily.CHAINED_HEADS: "one head for each draft step",
-    MtpFamily.ASSISTANT: "a second file that reads the target's keys and values",
+    MtpFamily.ASSISTANT: "a second file, which reads the target's keys and values",
 }
 
 _NEEDED = ("nextn.eh_proj.weight", "nextn.enorm.weight", "nextn.hnorm.weight")
@@ -97,7 +97,7 @@ def find_mtp_head(model: Hyperparameters, tensors: Mapping[str, TensorInfo]) -> 
 
 def _family(model: Hyperparameters) -> MtpFamily:
     name = model.architecture
-    if name in architectures.DRAFT_ONLY:
+    if name in architectures.DRAFT_ONLY or (name in architectures.ASSISTED and model.n_layer_nextn == 0):
         return MtpFamily.ASSISTANT
     if model.n_layer_nextn == 0:
         return MtpFamily.NONE
@@ -109,11 +109,12 @@ def _family(model: Hyperparameters) -> MtpFamily:
 def _why_not(model: Hyperparameters, family: MtpFamily, n_missing: int) -> str:
     """Why nothing can be drafted with this file alone; empty when it can."""
     n, name = model.n_layer_nextn, model.architecture
-    if family is MtpFamily.ASSISTANT:
+    if name in architectures.DRAFT_ONLY:
         return "This file is the MTP head of another model and cannot generate text alone."
-    if n == 0 and name in architectures.ASSISTED:
+    if family is MtpFamily.ASSISTANT:
         return (
-            f"This file has no MTP layers; for {name} they come as a second file, which this version cannot load yet."
+            f"{name} models draft with an assistant, a second file, and none was given: --draft-model FILE on the command"
+            " line, 'Draft model' in the window's open dialog."
         )
     if n == 0:
         return "This file has no MTP layers."

@@ -39,6 +39,7 @@ from draftscope.engine.rpc import RpcProtocol
 from draftscope.engine.rpc_connections import ServerWatch, ask_before_load
 
 _MODES = {mode: number for number, mode in enumerate(CheckpointMode)}  # declared in the order of core/settings.h
+_FAMILIES = ("none", "single_head", "chained_heads", "assistant")  # in the order of core/speculation.h
 _REPLAYS = {replay: number for number, replay in enumerate(Replay)}  # the same
 
 
@@ -63,9 +64,10 @@ class NativeBackend:
         """See ``Backend.load``. Files and servers that libllama would abort on are refused before it sees them."""
         self.unload()
         started = time.monotonic()
-        self._file = check_loadable(model.path, use_mtp=context.use_mtp and context.n_draft_max > 0)
+        use_mtp = context.use_mtp and context.n_draft_max > 0
+        self._file = check_loadable(model.path, model.draft_path, use_mtp=use_mtp)
         if not model.use_mmap and self._runs_on_cpu(model):
-            check_fits("The weights of this model", self._file.size_bytes, available_bytes())
+            check_fits("The weights of this model", self._weights_bytes(self._file), available_bytes())
         try:
             self._load_weights(model, self._file, progress)
             self._model = model
@@ -86,16 +88,24 @@ class NativeBackend:
             self._watch.begin(endpoints)  # all are connected by now, and stay so until the model is unloaded
             return progress(fraction, "weights")
 
+        where = {
+            "n_gpu_layers": model.n_gpu_layers,
+            "devices": list(model.devices),
+            "use_mmap": model.use_mmap,
+            "rpc_endpoints": endpoints,
+        }
+        obstacle = "" if file.mtp.can_draft else file.mtp.reason
         with with_llamas_words():
-            self._engine.load(
-                model.path,
-                n_gpu_layers=model.n_gpu_layers,
-                devices=list(model.devices),
-                use_mmap=model.use_mmap,
-                rpc_endpoints=endpoints,
-                mtp_obstacle="" if file.mtp.can_draft else file.mtp.reason,
-                progress=tell,
-            )
+            self._engine.load(model.path, mtp_obstacle=obstacle, progress=tell, **where)
+        if model.draft_path:
+            with with_llamas_words():
+                self._engine.load_assistant(
+                    model.draft_path, progress=lambda fraction: progress(fraction, "draft weights"), **where
+                )
+
+    @staticmethod
+    def _weights_bytes(file: ModelFile) -> int:
+        return file.size_bytes + (file.draft.size_bytes if file.draft else 0)
 
     def configure(self, context: ContextSettings) -> ModelReport:
         """See ``Backend.configure``."""
@@ -266,7 +276,7 @@ class NativeBackend:
         n_draft = fields["speculation"]["n_draft_max"]
         slot = self._file.memory.slot_with(Mechanism(way["granted"]), context.n_ctx, n_draft)
         return {
-            "weights": self._file.size_bytes,
+            "weights": self._weights_bytes(self._file),
             "kv": slot.kv_bytes * n_slots,
             "recurrent": slot.recurrent_bytes * n_slots,
             "checkpoints": slot.checkpoint_bytes * n_slots,
@@ -314,12 +324,16 @@ class NativeBackend:
                 "path": self._model.path,
                 "description": _describe(self._file),
                 "devices": tuple(fields["devices"]),
-                "speculation": Speculation(**fields["speculation"]),
+                "speculation": _speculation(fields["speculation"]),
                 "way_back": WayBack(**way),
                 "load_ms": self._load_ms,
                 "memory": self.memory_use(),
             }
         )
+
+
+def _speculation(fields: dict[str, Any]) -> Speculation:
+    return Speculation(**fields | {"family": _FAMILIES[fields["family"]]})
 
 
 def _describe(file: ModelFile) -> str:

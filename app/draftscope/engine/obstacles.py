@@ -23,19 +23,27 @@ _MAX_EXPERTS = 1024
 _MAX_GATING = 4
 _ROPE_SCALINGS = ("none", "linear", "yarn", "longrope")
 _NO_WEIGHT_TYPES = ("Q8_1", "Q8_K", "F64", "I8", "I16", "I64")
-_ALWAYS_WINDOWED = ("gemma4", "step35", "mimo2", "cohere2moe", "dots3note")
+_ALWAYS_WINDOWED = ("gemma4", "gemma4-assistant", "step35", "mimo2", "cohere2moe", "dots3note")
 _ROTATES = architectures.SINGLE_HEAD | architectures.CHAINED_HEADS | architectures.ASSISTED | {"llama"}
-_SAME_KEY_AND_VALUE = ("qwen35", "qwen35moe", "qwen3next", "qwen4exp", "glm4moe", "llama", "nemotron_h_moe")
+_SAME_KEY_AND_VALUE = (
+    "qwen35", "qwen35moe", "qwen3next", "qwen4exp", "glm4moe", "llama", "nemotron_h_moe", "gemma4", "gemma4-assistant"
+)  # fmt: skip
+BESIDE_ITS_TARGET = (
+    "It belongs beside its target: open that model, and give this file as its draft model"
+    " (--draft-model on the command line, 'Draft model' in the window's open dialog)."
+)
+"""What to do with an assistant that was opened as a model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What the checks look at."""
+    """What the checks look at. ``is_draft``: the file is not to run, but to draft for another one."""
 
     file: GgufFile
     model: Hyperparameters
     tensors: Mapping[str, TensorInfo]
     mtp: MtpHead
+    is_draft: bool = False
 
     @property
     def name(self) -> str:
@@ -70,11 +78,13 @@ def _architecture(s: Subject) -> ErrorReport | None:
         return _unsupported(
             s, f"is a model of the architecture {quoted(name)}, which this engine does not know", _NEWER
         )
-    if name in architectures.DRAFT_ONLY:
+    if name in architectures.DRAFT_ONLY and not s.is_draft:
+        return _unsupported(s, f"is a draft file: only the MTP head ({name}) of another model", BESIDE_ITS_TARGET)
+    if s.is_draft and name not in architectures.DRAFT_ONLY:
         return _unsupported(
             s,
-            f"is only the MTP head ({name}) of another model",
-            "Open the model that it belongs to; this file cannot run alone.",
+            f"is no assistant, but a file of the architecture {quoted(name)}",
+            "Give the assistant that was made for the model, or none.",
         )
     if name in architectures.NOT_A_LANGUAGE_MODEL:
         return _unsupported(
@@ -110,11 +120,22 @@ def _contents(s: Subject) -> ErrorReport | None:
         )
     if s.model.n_layer_all == 0:
         return _bad(s, "does not say how many layers it has")
+    if s.is_draft:
+        return _parts_of_assistant(s)
     trunk = tuple(f"blk.{layer}." for layer in range(s.model.n_layer))
     if s.model.n_layer == 0 or not any(name.startswith(trunk) for name in s.tensors):
         return _unsupported(s, "holds only the MTP layers of a model", "Open the model that it belongs to.")
     if "blk.0.attn_norm.weight" not in s.tensors and s.model.n_layer_nextn:
         return _unsupported(s, "lacks the tensor 'blk.0.attn_norm.weight'", _NEWER_OR_DAMAGED)
+    return None
+
+
+def _parts_of_assistant(s: Subject) -> ErrorReport | None:
+    """Its layers are all MTP layers, and two projections lead into and out of them."""
+    if s.model.n_layer:
+        return _bad(s, f"claims {s.model.n_layer} layers that are no MTP layers, which no assistant has")
+    if s.mtp.missing:
+        return _unsupported(s, f"lacks the tensor {quoted(s.mtp.missing[0])}", _NEWER_OR_DAMAGED)
     return None
 
 
@@ -224,7 +245,7 @@ def _types(s: Subject) -> ErrorReport | None:
 
 def _unusable_mtp(s: Subject, use_mtp: bool) -> ErrorReport | None:
     mtp = s.mtp
-    if mtp.can_draft or mtp.n_claimed == 0 or (mtp.needs_no_mtp and not use_mtp):
+    if s.is_draft or mtp.can_draft or mtp.n_claimed == 0 or (mtp.needs_no_mtp and not use_mtp):
         return None
     named = (
         f" Missing, for example: {quoted(mtp.missing[0])}." if mtp.missing and mtp.family is not MtpFamily.NONE else ""

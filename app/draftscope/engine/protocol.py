@@ -48,7 +48,8 @@ class Replay(StrEnum):
 class ModelSettings:
     """What to load and where. ``n_gpu_layers`` -1 means all; ``devices`` empty means all (names as in ``doctor``).
 
-    ``rpc_servers``: ``HOST:PORT`` of llama.cpp's RPC servers, whose devices come before the local ones.
+    ``rpc_servers``: ``HOST:PORT`` of llama.cpp's RPC servers, whose devices come before the local ones. ``draft_path``:
+    the assistant, where the model drafts with one; it is put where the model is.
     """
 
     path: str
@@ -56,6 +57,7 @@ class ModelSettings:
     devices: tuple[str, ...] = ()
     use_mmap: bool = True
     rpc_servers: tuple[str, ...] = ()
+    draft_path: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,12 +262,17 @@ class Shutdown:
 
 @dataclass(frozen=True, slots=True)
 class Speculation:
-    """Whether drafts are made, and if not, why, in words."""
+    """Whether drafts are made, and why not, or why shorter ones than asked, in words.
+
+    ``n_layer_nextn``: MTP layers, those of the assistant where there is one. ``family``: how they make a draft of
+    several tokens: none, single_head, chained_heads, assistant.
+    """
 
     is_active: bool
     n_layer_nextn: int
     n_draft_max: int
     reason: str = ""
+    family: str = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -455,7 +462,7 @@ class RunReport:
 
 @dataclass(frozen=True, slots=True)
 class LoadProgress:
-    """How far a load is: fraction in [0, 1] and a word for the stage (``servers``, ``weights``, ``contexts``...)."""
+    """How far a load is: fraction in [0, 1] and a word for the stage (``servers``, ``weights``, ``draft weights``, ``contexts``...)."""
 
     command: CommandId
     fraction: float
