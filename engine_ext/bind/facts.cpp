@@ -87,6 +87,7 @@ void register_facts(nb::module_ & m) {
         return nb::make_tuple(protocol.major, protocol.minor);
     }, "(major, minor) of the RPC protocol that this libggml speaks; (0, 0) when it has no RPC backend.");
     m.def("missing_symbols", &missing_symbols, "Staging functions that this libllama lacks.");
+    m.def("missing_family_symbols", &missing_family_symbols, "Those that only chained heads and assistants need.");
     m.def("patches", &patches, "Names of our patches that this libllama carries, in their order.");
     m.def("grants_rollback", &grants_rollback, nb::arg("architecture"), "Whether this libllama gives an architecture native rollback.");
     m.def("record_layout", &record_layout, "Byte offset of each column of a record.");

@@ -1,19 +1,37 @@
 #include "llama_api.h"
 
+#include <initializer_list>
 #include <sstream>
 
 namespace draftscope {
 
-std::vector<std::string> missing_symbols() {
+namespace {
+
+struct Symbol {
+    bool         is_there;
+    const char * name;
+};
+
+std::vector<std::string> missing_of(std::initializer_list<Symbol> symbols) {
     std::vector<std::string> missing;
-    const auto need = [&missing](bool there, const char * name) {
-        if (!there) {
-            missing.emplace_back(name);
+    for (const Symbol & symbol : symbols) {
+        if (!symbol.is_there) {
+            missing.emplace_back(symbol.name);
         }
-    };
-    need(&llama_set_embeddings_nextn != nullptr, "llama_set_embeddings_nextn");
-    need(&llama_get_embeddings_nextn_ith != nullptr, "llama_get_embeddings_nextn_ith");
+    }
     return missing;
+}
+
+}  // namespace
+
+std::vector<std::string> missing_symbols() {
+    return missing_of({{&llama_set_embeddings_nextn != nullptr, "llama_set_embeddings_nextn"},
+                       {&llama_get_embeddings_nextn_ith != nullptr, "llama_get_embeddings_nextn_ith"}});
+}
+
+std::vector<std::string> missing_family_symbols() {
+    return missing_of({{&llama_set_nextn_layer_offset != nullptr, "llama_set_nextn_layer_offset"},
+                       {&llama_get_ctx_other != nullptr, "llama_get_ctx_other"}});
 }
 
 std::vector<std::string> patches() {

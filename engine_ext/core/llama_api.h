@@ -36,6 +36,9 @@ namespace draftscope {
 // Names of the staging functions without which nothing can be drafted, as far as this libllama lacks them.
 std::vector<std::string> missing_symbols();
 
+// Those without which chained heads draft one token a round, and assistants none.
+std::vector<std::string> missing_family_symbols();
+
 // Names of our patches that this libllama carries, in their order; empty for one that we did not build.
 std::vector<std::string> patches();
 

@@ -20,6 +20,7 @@ FACTS = {
     "is_patched": True,
     "patches": ["0001-one", "0002-another"],
     "missing_symbols": [],
+    "missing_family_symbols": [],
     "rpc_protocol": [7, 0],
     "devices": [{"name": "CPU", "description": "a processor", "total_bytes": 2**31, "free_bytes": 2**31}],
     "system": "x",

@@ -43,8 +43,10 @@ def test_the_demo_models_facts(demo_model: Path) -> None:
         ("qwen35", MtpFamily.SINGLE_HEAD, 1, True, False),
         ("qwen3next", MtpFamily.SINGLE_HEAD, 1, True, False),
         ("glm4moe", MtpFamily.SINGLE_HEAD, 1, False, True),
+        ("qwen35moe", MtpFamily.SINGLE_HEAD, 1, True, False),
         ("step35", MtpFamily.CHAINED_HEADS, 3, False, True),
-        ("gemma4", MtpFamily.NONE, 0, False, True),
+        ("hy_v3", MtpFamily.CHAINED_HEADS, 2, False, True),
+        ("gemma4", MtpFamily.ASSISTANT, 0, False, True),
         ("dense", MtpFamily.NONE, 0, False, True),
         ("no-tokenizer", MtpFamily.NONE, 0, False, True),
     ],
@@ -70,7 +72,7 @@ REFUSED = {
     "vocabulary-only": (ErrorCode.UNSUPPORTED_MODEL, "vocabulary only"),
     "draft-only": (ErrorCode.UNSUPPORTED_MODEL, "only the MTP layers"),
     "mtp-layers-only": (ErrorCode.UNSUPPORTED_MODEL, "only the MTP layers"),
-    "gemma4-assistant": (ErrorCode.UNSUPPORTED_MODEL, "only the MTP head"),
+    "gemma4-assistant": (ErrorCode.UNSUPPORTED_MODEL, "is a draft file: only the MTP head"),
     "mtp-without-tensors": (ErrorCode.UNSUPPORTED_MODEL, "blk.4.nextn.eh_proj.weight"),
     "chained-mtp-without-tensors": (ErrorCode.UNSUPPORTED_MODEL, "claims 3 MTP layers"),
     "two-mtp-layers": (ErrorCode.UNSUPPORTED_MODEL, "exactly one"),
@@ -258,7 +260,7 @@ def _mib(pattern: re.Pattern[str], log: str) -> float:
 
 
 def test_predicted_bytes_are_those_that_libllama_allocates(demo_model: Path, made_model: MadeModel) -> None:
-    names = ("qwen35", "qwen3next", "glm4moe", "step35", "gemma4", "dense")
+    names = ("qwen35", "qwen35moe", "qwen3next", "glm4moe", "step35", "hy_v3", "gemma4", "dense")
     paths = [str(demo_model), *(str(made_model(name)) for name in names)]
     done = subprocess.run(
         [sys.executable, "-c", _ASK_LIBLLAMA, *paths], capture_output=True, text=True, timeout=60, check=True

@@ -17,6 +17,8 @@ _lib = llama_cpp.llama_cpp._lib
 # Staging functions, which have C++ linkage.
 _set_nextn = _lib._Z26llama_set_embeddings_nextnP13llama_contextbb
 _set_nextn.argtypes, _set_nextn.restype = [ctypes.c_void_p, ctypes.c_bool, ctypes.c_bool], None
+_set_head = _lib._Z28llama_set_nextn_layer_offsetP13llama_contexti
+_set_head.argtypes, _set_head.restype = [ctypes.c_void_p, ctypes.c_int32], None
 _nextn_row = _lib._Z30llama_get_embeddings_nextn_ithP13llama_contexti
 _lib.ggml_get_name.argtypes, _lib.ggml_get_name.restype = [ctypes.c_void_p], ctypes.c_char_p
 _lib.ggml_nrows.argtypes, _lib.ggml_nrows.restype = [ctypes.c_void_p], ctypes.c_int64
@@ -140,6 +142,10 @@ class Context:
     def keep_hidden_rows(self, *, masked: bool) -> None:
         """Keep the hidden rows of the outputs alone (masked), or of all tokens."""
         _set_nextn(self.handle, True, masked)
+
+    def choose_head(self, head: int) -> None:
+        """Decode with one of chained MTP heads from now on."""
+        _set_head(self.handle, head)
 
     def hidden(self, index: int) -> NDArray[np.float32]:
         """Hidden row of a row of the last decode, float32 (E,), a copy."""

@@ -88,7 +88,8 @@ from draftscope.engine.errors import EngineError
 from draftscope.engine.library import engine_facts
 from draftscope.engine.protocol import ContextSettings
 from tests.engine_ext.harness import run, token_prompts
-done = run(Path(sys.argv[1]), token_prompts(4), ContextSettings(n_threads=1), max_tokens=96)
+files = {"draft_path": sys.argv[2]} if len(sys.argv) > 2 else {}
+done = run(Path(sys.argv[1]), token_prompts(4), ContextSettings(n_threads=1), max_tokens=96, **files)
 maps = Path("/proc/self/maps").read_text().splitlines()
 print(json.dumps({
     "tokens": done.tokens,
@@ -100,14 +101,15 @@ print(json.dumps({
 """
 
 
-def run_on_stock_package(model: Path) -> dict[str, object]:
+def run_on_stock_package(*files: Path | None) -> dict[str, object]:
+    """A run on the unpatched library in a process of its own: with a model, and the assistant where there is one."""
     site = os.environ.get("DRAFTSCOPE_STOCK_SITE")
     if not site:
         pytest.fail(
             "DRAFTSCOPE_STOCK_SITE is not set: run the tests through 'make test', which builds the stock package."
         )
     environment = os.environ | {"PYTHONPATH": os.pathsep.join((site, str(ROOT)))}
-    command = [sys.executable, "-c", STOCK_RUN, str(model)]
+    command = [sys.executable, "-c", STOCK_RUN, *(str(path) for path in files if path)]
     done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     outcome: dict[str, object] = json.loads(done.stdout.splitlines()[-1])

@@ -12,7 +12,7 @@ from draftscope.engine.protocol import CatchUp, CheckpointMode, ContextSettings,
 from tests.engine_ext.harness import TEXTS, run, token_prompts
 
 MODES = tuple(CheckpointMode)
-FAMILIES = ("random_qwen35", "random_qwen3next", "random_glm4moe", "random_step35")
+FAMILIES = ("random_qwen35", "random_qwen35moe", "random_qwen3next", "random_glm4moe", "random_step35")
 WITHOUT_MTP = ContextSettings(use_mtp=False, n_threads=1)
 
 

@@ -3,9 +3,11 @@
 | name | memory | MTP | way back |
 | --- | --- | --- | --- |
 | qwen35 | hybrid | one head | rollback by llama.cpp itself |
+| qwen35moe | hybrid, experts | one head | rollback by llama.cpp itself |
 | qwen3next | hybrid, experts | one head | checkpoints; rollback with our patch |
 | glm4moe | attention, experts | one head | dropping keys and values |
 | step35 | attention, windows, experts | three chained heads | dropping keys and values |
+| hy_v3 | attention, experts | two chained heads | dropping keys and values |
 | gemma4, gemma4-assistant | attention, windows | a second file | dropping keys and values |
 | dense (architecture llama) | attention | none | not needed |
 """
@@ -27,7 +29,16 @@ _INNER = 96
 _GAIN = 0.5
 _EXPERTS = {"expert_count": 4, "expert_used_count": 2, "expert_feed_forward_length": 32}
 # Tuned so that greedy acceptance is neither 0 nor 1.
-_NOISE = {"qwen35": 0.45, "qwen3next": 0.45, "glm4moe": 0.35, "step35": 0.5, "gemma4": 0.5, "llama": 0.4}
+_NOISE = {
+    "qwen35": 0.45,
+    "qwen35moe": 0.45,
+    "qwen3next": 0.45,
+    "glm4moe": 0.35,
+    "step35": 0.5,
+    "hy_v3": 0.4,
+    "gemma4": 0.5,
+    "llama": 0.4,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +96,13 @@ def _sizes(
 
 
 def make_hybrid(architecture: str, shape: HybridShape = HybridShape(), *, n_nextn: int = 1) -> MadeModel:
-    """qwen35 (dense) or qwen3next (experts), and MTP blocks."""
-    has_experts = architecture == "qwen3next"
+    """qwen35 (dense), qwen35moe or qwen3next (experts), and MTP blocks."""
+    has_experts = architecture != "qwen35"
     n_layer, width = shape.n_layer, shape.width
     m = make_model(architecture, noise=shape.noise)
     m.kv = _hybrid_sizes(shape, n_nextn, has_experts=has_experts)
+    if architecture != "qwen3next":
+        m.kv["rope.dimension_sections"] = list(shape.sections)
     m.add_vocabulary(width)
     for layer in range(n_layer + n_nextn):
         p = f"blk.{layer}."
@@ -97,7 +110,7 @@ def make_hybrid(architecture: str, shape: HybridShape = HybridShape(), *, n_next
             m.noise = shape.nextn_noise
         m.add_norms(p, width, "attn_norm", "post_attention_norm")
         if layer < n_layer and (layer + 1) % shape.interval:
-            m.add_delta_net(p, width, shape.delta_heads, gain=_GAIN, joint_gates=has_experts)
+            m.add_delta_net(p, width, shape.delta_heads, gain=_GAIN, joint_gates=architecture == "qwen3next")
         else:
             m.add_attention(p, width, shape.heads, is_gated=True, gain=_GAIN)
         if has_experts:
@@ -120,7 +133,7 @@ def _hybrid_sizes(shape: HybridShape, n_nextn: int, *, has_experts: bool) -> dic
         "ssm.inner_size": n_value * size,
     }
     if not has_experts:
-        return sizes | {"rope.dimension_sections": list(shape.sections)}
+        return sizes
     experts = _EXPERTS | {"expert_feed_forward_length": shape.expert_inner}
     return sizes | experts | {"expert_shared_feed_forward_length": shape.expert_inner}
 
@@ -179,6 +192,26 @@ def make_step35() -> MadeModel:
     return m
 
 
+def make_hy_v3() -> MadeModel:
+    """Attention and experts: 3 layers, the first dense, and two MTP blocks, one for each draft step."""
+    n_layer, n_nextn = 3, 2
+    m = make_model("hy_v3")
+    m.kv = _sizes(WIDTH, n_layer, n_nextn, HEADS[2]) | _EXPERTS | {"expert_shared_feed_forward_length": 32}
+    m.add_vocabulary(WIDTH)
+    for layer in range(n_layer + n_nextn):
+        p = f"blk.{layer}."
+        m.add_norms(p, WIDTH, "attn_norm", "ffn_norm")
+        m.add_attention(p, WIDTH, HEADS, gain=_GAIN)
+        if layer == 0:
+            m.add_ffn(p, WIDTH, _INNER, gain=_GAIN)
+        else:
+            m.add_experts(p, WIDTH, gain=_GAIN)
+            m.tensors[p + "exp_probs_b"] = m.ones(4, 0.0)
+        if layer >= n_layer:
+            m.add_nextn(p, WIDTH)
+    return m
+
+
 _GEMMA = {
     "attention.sliding_window": 64,
     "attention.key_length_swa": HEADS[2],
@@ -205,12 +238,11 @@ def _add_gemma_block(m: MadeModel, layer: int, width: int, *, has_keys: bool, is
         m.tensors["rope_freqs.weight"] = m.ones(size // 2)
 
 
-def make_gemma4() -> MadeModel:
-    """The target: attention with sliding windows, no MTP layers of its own."""
-    windows = [True, True, True, False]
+def make_gemma4(windows: tuple[bool, ...] = (True, True, True, False)) -> MadeModel:
+    """The target: attention, in some layers with sliding windows, and no MTP layers of its own."""
     m = make_model("gemma4")
     m.kv = _sizes(WIDTH, len(windows), 0, HEADS[2]) | _GEMMA
-    m.kv |= {"attention.sliding_window_pattern": windows, "embedding_length_per_layer_input": 0}
+    m.kv |= {"attention.sliding_window_pattern": list(windows), "embedding_length_per_layer_input": 0}
     m.add_vocabulary(WIDTH)
     for layer, is_windowed in enumerate(windows):
         _add_gemma_block(m, layer, WIDTH, has_keys=True, is_windowed=is_windowed)
@@ -252,9 +284,11 @@ def make_dense() -> MadeModel:
 
 MAKERS: dict[str, Callable[[], MadeModel]] = {
     "qwen35": lambda: make_hybrid("qwen35"),
+    "qwen35moe": lambda: make_hybrid("qwen35moe"),
     "qwen3next": lambda: make_hybrid("qwen3next"),
     "glm4moe": make_glm4moe,
     "step35": make_step35,
+    "hy_v3": make_hy_v3,
     "gemma4": make_gemma4,
     "gemma4-assistant": lambda: make_gemma4_assistant(make_gemma4()),
     "dense": make_dense,

@@ -56,6 +56,18 @@ def random_step35(made_models: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
+def random_hy_v3(made_models: Path) -> Path:
+    """Attention and experts; two chained MTP heads, whose hidden rows are taken before outputs are selected."""
+    return made_models / "hy_v3.gguf"
+
+
+@pytest.fixture(scope="session")
+def random_qwen35moe(made_models: Path) -> Path:
+    """Hybrid with experts; one MTP head; rollback by llama.cpp itself."""
+    return made_models / "qwen35moe.gguf"
+
+
+@pytest.fixture(scope="session")
 def random_gemma4(made_models: Path) -> tuple[Path, Path]:
     """The target, and its MTP head as a second file."""
     return made_models / "gemma4.gguf", made_models / "gemma4-assistant.gguf"

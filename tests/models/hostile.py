@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +10,15 @@ from pathlib import Path
 import gguf
 import numpy as np
 
-from tests.models.families import WIDTH, make_dense, make_gemma4, make_glm4moe, make_hybrid, make_step35
+from tests.models.families import (
+    WIDTH,
+    make_dense,
+    make_gemma4,
+    make_gemma4_assistant,
+    make_glm4moe,
+    make_hybrid,
+    make_step35,
+)
 from tests.models.made_model import MadeModel
 
 
@@ -112,6 +121,61 @@ def _shared_keys(path: Path) -> None:
     model.write(path)
 
 
+def _assistant(**changes: object) -> MadeModel:
+    model = make_gemma4_assistant(make_gemma4())
+    model.kv |= {name.replace("__", "."): value for name, value in changes.items()}
+    return model
+
+
+def _assistant_of_other_width(path: Path) -> None:
+    model = _assistant(embedding_length_out=48)
+    t = model.tensors
+    t["nextn.pre_projection.weight"] = t["nextn.pre_projection.weight"][:, :96]
+    t["nextn.post_projection.weight"] = t["nextn.post_projection.weight"][:48]
+    model.write(path)
+
+
+def _assistant_of_more_keys(path: Path) -> None:
+    _assistant(attention__head_count_kv=2).write(path)  # its files have no keys of their own that could tell
+
+
+def _assistant_of_other_window(path: Path) -> None:
+    _assistant(attention__sliding_window=32).write(path)
+
+
+def _assistant_of_fewer_tokens(path: Path) -> None:
+    model = _assistant()
+    assert model.tokenizer is not None
+    model.tokenizer = dataclasses.replace(model.tokenizer, tokens=model.tokenizer.tokens[:280])
+    model.tensors["token_embd.weight"] = model.tensors["token_embd.weight"][:280]
+    model.write(path)
+
+
+def _assistant_of_other_tokens(path: Path) -> None:
+    model = _assistant()
+    assert model.tokenizer is not None
+    tokens = list(model.tokenizer.tokens)
+    tokens[70], tokens[71] = tokens[71], tokens[70]
+    model.tokenizer = dataclasses.replace(model.tokenizer, tokens=tuple(tokens))
+    model.write(path)
+
+
+def _assistant_without_projection(path: Path) -> None:
+    _without(_assistant(), "nextn.pre_projection").write(path)
+
+
+def _assistant_with_a_trunk(path: Path) -> None:
+    _assistant(nextn_predict_layers=1).write(path)
+
+
+def _assistant_without_window(path: Path) -> None:
+    _assistant(attention__sliding_window_pattern=[False, False]).write(path)
+
+
+def _gemma_that_ends_in_a_window(path: Path) -> None:
+    make_gemma4((True, True, False, True)).write(path)
+
+
 def _zero_interval(path: Path) -> None:
     model = make_hybrid("qwen35")
     model.kv["full_attention_interval"] = 0
@@ -186,6 +250,15 @@ HOSTILE: dict[str, Callable[[Path], None]] = {
     "no-rotation": _no_rotation,
     "unknown-gating": _unknown_gating,
     "shared-keys": _shared_keys,
+    "assistant-of-other-width": _assistant_of_other_width,
+    "assistant-of-more-keys": _assistant_of_more_keys,
+    "assistant-of-other-window": _assistant_of_other_window,
+    "assistant-of-fewer-tokens": _assistant_of_fewer_tokens,
+    "assistant-of-other-tokens": _assistant_of_other_tokens,
+    "assistant-without-projection": _assistant_without_projection,
+    "assistant-with-a-trunk": _assistant_with_a_trunk,
+    "assistant-without-window": _assistant_without_window,
+    "gemma-that-ends-in-a-window": _gemma_that_ends_in_a_window,
     "zero-interval": _zero_interval,
     "repeated-token": _repeated_token,
     "truncated": _truncated,

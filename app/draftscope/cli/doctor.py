@@ -86,12 +86,7 @@ def examine_engine() -> tuple[dict[str, Any] | None, list[Finding]]:
         return None, [Finding("engine", False, True, error.message + notes, error.hint)]
     _correct_host_memory(facts)
     findings = [Finding("engine", True, True, f"{facts['version']} ({facts['library']})")]
-    missing = facts["missing_symbols"]
-    if missing:
-        text = f"libllama lacks {', '.join(missing)}."
-        findings.append(Finding("drafting", False, True, text, "Nothing can be drafted with this build."))
-    else:
-        findings.append(Finding("drafting", True, True, "libllama has every function that drafting needs."))
+    findings.append(_drafting(facts["missing_symbols"], facts["missing_family_symbols"]))
     if facts["is_patched"]:
         text = f"libllama carries Draftscope's patches: {', '.join(facts['patches']) or '0001, of an older series'}."
         findings.append(Finding("patches", True, False, text))
@@ -99,6 +94,18 @@ def examine_engine() -> tuple[dict[str, Any] | None, list[Finding]]:
         text = "libllama is unpatched: it works, with fewer ways back."
         findings.append(Finding("patches", False, False, text, "'make' in a checkout builds the patched one."))
     return facts, findings
+
+
+def _drafting(missing: Sequence[str], missing_of_families: Sequence[str]) -> Finding:
+    """Whether libllama has what all MTP layers need, and what chained heads and assistants need beside it."""
+    if missing:
+        text = f"libllama lacks {', '.join(missing)}."
+        return Finding("drafting", False, True, text, "Nothing can be drafted with this build.")
+    if missing_of_families:
+        text = f"libllama lacks {', '.join(missing_of_families)}."
+        todo = "Single heads draft; chained heads draft one token a round, and assistants none."
+        return Finding("drafting", False, False, text, todo)
+    return Finding("drafting", True, True, "libllama has every function that drafting needs.")
 
 
 def _correct_host_memory(facts: dict[str, Any]) -> None:

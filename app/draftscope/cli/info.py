@@ -12,10 +12,11 @@ from draftscope.base.paths import demo_model
 from draftscope.base.units import bytes_text
 from draftscope.cli.failure import ExitCode, UsageError
 from draftscope.cli.info_memory import Asked, memory_as_text, prediction, state_bytes
-from draftscope.cli.options import DEMO
+from draftscope.cli.options import DEMO, add_draft_option
 from draftscope.engine.codec import as_plain
 from draftscope.engine.gguf_values import printable
 from draftscope.engine.model_file import ModelFile, inspect_model
+from draftscope.engine.mtp_head import MtpFamily
 from draftscope.engine.protocol import ContextSettings
 
 _DEFAULTS = ContextSettings()
@@ -41,6 +42,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--draft-max", metavar="K", type=int, default=_DEFAULTS.n_draft_max, help="tokens to draft a round (default 3)"
     )
+    add_draft_option(parser)
     parser.add_argument("--json", action="store_true", help="print the facts as JSON instead of text")
 
 
@@ -56,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
         _within("--ctx", options.ctx, 1, _MAX_CONTEXT),
         _within("--draft-max", options.draft_max, 0, _MAX_DRAFT),
     )
-    model = inspect_model(demo_model() if options.file == DEMO else options.file)
+    model = inspect_model(demo_model() if options.file == DEMO else options.file, options.draft_model)
     print(json.dumps(as_json(model, asked), indent=2) if options.json else as_text(model, asked))
     return int(ExitCode.DONE)
 
@@ -67,6 +69,8 @@ def as_json(model: ModelFile, asked: Asked) -> dict[str, Any]:
     facts["path"] = str(model.path)
     facts["types"] = dict(model.types)
     facts["metadata"] = {key: _finite(value) for key, value in model.metadata.items()}
+    if model.draft is not None:
+        facts["draft"]["path"] = str(model.draft.path)
     facts["mtp"] |= {"meaning": model.mtp.meaning, "types": dict(model.mtp.types)}
     facts["can_run"] = model.obstacle is None
     facts["prediction"] = prediction(model, asked)
@@ -122,6 +126,11 @@ def _mtp(model: ModelFile) -> Iterator[str]:
         ("kind", f"{mtp.family.value}: {mtp.meaning}"),
         ("can draft", "yes" if mtp.can_draft else f"no. {mtp.reason}"),
     ]
+    if mtp.can_draft and mtp.family is MtpFamily.CHAINED_HEADS:
+        rows.append(("heads", f"{mtp.n_claimed}: at most {mtp.n_claimed} tokens are drafted a round"))
+    if model.draft is not None:
+        size = bytes_text(model.draft.size_bytes)
+        rows.append(("draft file", f"{printable(str(model.draft.path))}, {model.draft.architecture}, {size}"))
     if mtp.types:
         rows.append(("weights", _types(mtp.types)))
     if mtp.low_bit_types:

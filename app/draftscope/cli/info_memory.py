@@ -92,7 +92,7 @@ def _of_asked(model: ModelFile, asked: Asked) -> Iterator[str]:
     state = f"{n_states} states of {bytes_text(model.memory.recurrent_bytes)}" if n_states > 1 else ""
     rows = [
         ("keys and values", slot.kv_bytes, per_token),
-        ("of the MTP layers", slot.draft_kv_bytes, draft_per_token if slot.draft_kv_bytes else ""),
+        ("of the MTP layers", slot.draft_kv_bytes, draft_per_token if slot.draft_kv_bytes else _why_no_keys(model)),
         ("recurrent state", slot.recurrent_bytes, state),
         ("together", slot.total_bytes, ""),
     ]
@@ -101,6 +101,10 @@ def _of_asked(model: ModelFile, asked: Asked) -> Iterator[str]:
     yield lines[0]
     for line, (_, _, remark) in zip(lines[1:], rows, strict=True):
         yield f"{line}  {remark}".rstrip()
+
+
+def _why_no_keys(model: ModelFile) -> str:
+    return "none of its own: the assistant reads those above" if model.draft and model.mtp.can_draft else ""
 
 
 def _by_way_back(model: ModelFile, memory: MemoryNeeds, asked: Asked) -> Iterator[str]:
@@ -133,7 +137,7 @@ def _slots(model: ModelFile, memory: MemoryNeeds, asked: Asked) -> dict[str, Slo
 
 
 def _drafted(model: ModelFile, asked: Asked) -> int:
-    return asked.n_draft_max if model.mtp.can_draft else 0
+    return model.mtp.longest_draft(asked.n_draft_max)
 
 
 def _steps_back(model: ModelFile, asked: Asked) -> int:

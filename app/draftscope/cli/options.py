@@ -36,6 +36,12 @@ def add_model(parser: Any) -> None:
     parser.add_argument("model", metavar="MODEL", help="a GGUF file, or 'demo' for the bundled model")
 
 
+def add_draft_option(group: Any) -> None:
+    """The assistant of a model that drafts with one; its value is ``draft_model``, empty without it."""
+    text = "the model's assistant, where its MTP head is a file of its own (gemma4)"
+    group.add_argument("--draft-model", metavar="FILE", default="", help=text)
+
+
 def add_prompt_options(group: Any) -> None:
     """Where the prompts come from; see ``prompts_of``."""
     group.add_argument("--prompt", metavar="T", action="append", help="a prompt; may be given several times")
@@ -97,6 +103,7 @@ def context_settings(options: argparse.Namespace, n_slots: int) -> ContextSettin
 
 def add_engine_options(group: Any) -> None:
     """Where the model is put and how it is computed; see ``model_settings``."""
+    add_draft_option(group)
     add = group.add_argument
     add("--ctx", metavar="N", type=at_least(1), help="context of a slot in tokens (default 2048)")
     add("--threads", metavar="N", type=at_least(0), default=0, help="CPU threads (default: the engine's choice)")
@@ -115,6 +122,7 @@ def model_settings(options: argparse.Namespace) -> ModelSettings:
         devices=tuple(options.device),
         use_mmap=not options.no_mmap,
         rpc_servers=tuple(options.rpc),
+        draft_path=options.draft_model,
     )
 
 

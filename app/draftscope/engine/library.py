@@ -115,7 +115,8 @@ class DeviceFacts:
 class EngineFacts:
     """What is installed: which libllama, which of our patches it carries, what it lacks, and its devices.
 
-    ``rpc_protocol``: major and minor version; (0, 0) without an RPC backend.
+    ``missing_symbols``: without these nothing is drafted; ``missing_family_symbols``: without these chained heads draft
+    one token a round, and assistants none. ``rpc_protocol``: major and minor version; (0, 0) without an RPC backend.
     """
 
     library: str
@@ -123,6 +124,7 @@ class EngineFacts:
     is_patched: bool
     patches: tuple[str, ...]
     missing_symbols: tuple[str, ...]
+    missing_family_symbols: tuple[str, ...]
     rpc_protocol: tuple[int, ...]
     devices: tuple[DeviceFacts, ...]
     system: str
@@ -136,6 +138,7 @@ def engine_facts() -> EngineFacts:
         is_patched=core.grants_rollback("qwen3next"),
         patches=tuple(core.patches()),
         missing_symbols=tuple(core.missing_symbols()),
+        missing_family_symbols=tuple(core.missing_family_symbols()),
         rpc_protocol=tuple(core.rpc_protocol()),
         devices=tuple(DeviceFacts(*device) for device in core.devices()),
         system=core.system_description(),

@@ -141,7 +141,9 @@ def _why_no_pair(model: ModelFile, draft: ModelFile) -> ErrorReport | None:
         return ErrorReport(ErrorCode.UNSUPPORTED_MODEL, what, hint)
     if mismatch := find_mismatch(model.shared_keys, draft.shared_keys):
         what = f"{name} is the assistant of another model than {target}: it {mismatch}."
-        return ErrorReport(ErrorCode.UNSUPPORTED_MODEL, what, "Give the assistant that was made for this model, or none.")
+        return ErrorReport(
+            ErrorCode.UNSUPPORTED_MODEL, what, "Give the assistant that was made for this model, or none."
+        )
     return None
 
 

@@ -60,6 +60,12 @@ class MtpHead:
         """The family in words."""
         return _MEANINGS[self.family]
 
+    def longest_draft(self, asked: int) -> int:
+        """Tokens drafted a round where ``asked`` are asked for: chained heads draft one each."""
+        if not self.can_draft:
+            return 0
+        return min(asked, self.n_claimed) if self.family is MtpFamily.CHAINED_HEADS else asked
+
     @property
     def low_bit_types(self) -> tuple[str, ...]:
         """Types of three bits or less among the MTP tensors; such heads have been seen to accept next to nothing."""
@@ -101,8 +107,10 @@ def _family(model: Hyperparameters) -> MtpFamily:
         return MtpFamily.ASSISTANT
     if model.n_layer_nextn == 0:
         return MtpFamily.NONE
-    if name in architectures.CHAINED_HEADS:
+    if name in architectures.CHAINED_HEADS and model.n_layer_nextn > 1:
         return MtpFamily.CHAINED_HEADS
+    if name in architectures.CHAINED_HEADS:
+        return MtpFamily.SINGLE_HEAD
     return MtpFamily.SINGLE_HEAD if name in architectures.SINGLE_HEAD else MtpFamily.NONE
 
 
@@ -113,8 +121,8 @@ def _why_not(model: Hyperparameters, family: MtpFamily, n_missing: int) -> str:
         return "This file is the MTP head of another model and cannot generate text alone."
     if family is MtpFamily.ASSISTANT:
         return (
-            f"{name} models draft with an assistant, a second file, and none was given: --draft-model FILE on the command"
-            " line, 'Draft model' in the window's open dialog."
+            f"{name} models draft with an assistant, a second file, and none was given: --draft-model FILE on the"
+            " command line, 'Draft model (assistant)' in the window's open dialog."
         )
     if n == 0:
         return "This file has no MTP layers."

@@ -265,8 +265,9 @@ class NativeBackend:
         return 0 if self._file is None or self._file.memory is None else self._file.memory.recurrent_bytes
 
     def _n_draft(self, context: ContextSettings) -> int:
-        can_draft = context.use_mtp and self._file is not None and self._file.mtp.can_draft
-        return max(0, context.n_draft_max) if can_draft else 0
+        if not context.use_mtp or self._file is None:
+            return 0
+        return self._file.mtp.longest_draft(max(0, context.n_draft_max))
 
     def _predict(self, context: ContextSettings, fields: dict[str, Any]) -> dict[str, int]:
         """Bytes of all slots by kind of memory, for what was granted."""

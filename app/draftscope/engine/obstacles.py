@@ -30,7 +30,7 @@ _SAME_KEY_AND_VALUE = (
 )  # fmt: skip
 BESIDE_ITS_TARGET = (
     "It belongs beside its target: open that model, and give this file as its draft model"
-    " (--draft-model on the command line, 'Draft model' in the window's open dialog)."
+    " (--draft-model on the command line, 'Draft model (assistant)' in the window's open dialog)."
 )
 """What to do with an assistant that was opened as a model."""
 

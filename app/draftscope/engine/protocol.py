@@ -462,7 +462,10 @@ class RunReport:
 
 @dataclass(frozen=True, slots=True)
 class LoadProgress:
-    """How far a load is: fraction in [0, 1] and a word for the stage (``servers``, ``weights``, ``draft weights``, ``contexts``...)."""
+    """How far a load is: fraction in [0, 1] and a word for the stage (``servers``, ``weights``, ``contexts``...).
+
+    The ``draft weights`` are those of an assistant.
+    """
 
     command: CommandId
     fraction: float

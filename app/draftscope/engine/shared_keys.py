@@ -23,9 +23,9 @@ class SharedKeys:
     """One side of the pair.
 
     ``width``: of a hidden row of the target. ``n_rows``: tokens with an embedding. ``vocabulary``: a fingerprint of the
-    tokens' texts, empty where the file has none. ``window``: tokens of the sliding window. ``full``/``windowed``: shapes
-    of the layers whose keys are read, without and with a window: of the target its last and its last but one, as the
-    assistant reads no others; of the assistant all that it has.
+    tokens' texts, empty where the file has none. ``window``: tokens of the sliding window. ``full``/``windowed``:
+    shapes of the layers whose keys are read, without and with a window: of the target its last and its last but one, as
+    the assistant reads no others; of the assistant all that it has.
     """
 
     architecture: str

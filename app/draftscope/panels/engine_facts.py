@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from draftscope.base import units
-from draftscope.engine.protocol import CheckpointMode, EngineDied, ModelReport, RunReport
+from draftscope.engine.protocol import CheckpointMode, EngineDied, ModelReport, RunReport, Speculation
 from draftscope.panels.fact_list import Fact, Section
 from draftscope.session.death import describe_death
 from draftscope.session.meter import Meter
@@ -74,13 +74,14 @@ def speculation_section(model: ModelReport) -> Section:
     speculation, back = model.speculation, model.way_back
     if not speculation.is_active:
         return Section("Speculation", (Fact("Drafts", f"off: {speculation.reason}", tone="warn"),))
-    layers = "1 MTP layer" if speculation.n_layer_nextn == 1 else f"{speculation.n_layer_nextn} MTP layers"
     facts = [
-        Fact("Drafts", f"on: up to {speculation.n_draft_max} tokens a round from {layers}"),
+        Fact("Drafts", f"on: up to {_tokens(speculation.n_draft_max)} a round from {_heads(speculation)}"),
         Fact("Way back asked for", _asked(back.asked), "How the target returns to the last accepted token."),
         Fact("Way back in use", mechanism_words(back.granted), back.why),
         Fact("Why", back.why or "as asked for"),
     ]
+    if speculation.reason:
+        facts.insert(1, Fact("Draft length", speculation.reason, "Shorter than asked for.", "warn"))
     if back.n_rs_seq_asked:
         steps = f"{back.n_rs_seq_granted} granted of {back.n_rs_seq_asked} asked for"
         is_short = back.n_rs_seq_granted < back.n_rs_seq_asked
@@ -91,6 +92,19 @@ def speculation_section(model: ModelReport) -> Section:
             Fact("State a slot", units.bytes_text(back.bytes_per_slot), "Memory that the way back takes in each slot.")
         )
     return Section("Speculation", tuple(facts))
+
+
+def _tokens(n: int) -> str:
+    return "1 token" if n == 1 else f"{n} tokens"
+
+
+def _heads(speculation: Speculation) -> str:
+    n = speculation.n_layer_nextn
+    if speculation.family == "assistant":
+        return f"an assistant of {n} layers, which reads the target's keys and values"
+    if speculation.family == "chained_heads":
+        return f"{n} chained MTP heads, one for each draft step"
+    return "1 MTP layer" if n == 1 else f"{n} MTP layers"
 
 
 def _asked(mode: CheckpointMode) -> str:

@@ -224,9 +224,10 @@ class Session(QObject):
         devices: tuple[str, ...] = (),
         use_mmap: bool = True,
         rpc_servers: tuple[str, ...] = (),
+        draft_path: str = "",
     ) -> None:
         """Load a model in the place of the present one; a run or load that goes on is stopped first."""
-        settings = ModelSettings(str(path), n_gpu_layers, devices, use_mmap, rpc_servers)
+        settings = ModelSettings(str(path), n_gpu_layers, devices, use_mmap, rpc_servers, draft_path)
         self._flow.load(ModelAndContext(settings, context or ContextSettings()))
 
     def cancel_load(self) -> None:

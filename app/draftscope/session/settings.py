@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -156,9 +157,27 @@ class Settings(QObject):
         self.changed.emit("recent/files")
 
     def clear_recent(self) -> None:
-        """Forget all recent files."""
+        """Forget all recent files, and their draft models."""
         self._store.remove("recent/files")
+        self._store.remove("recent/drafts")
         self.changed.emit("recent/files")
+
+    def draft_of(self, path: str | Path) -> str:
+        """The draft model (assistant) that was chosen for a model file; empty when none was."""
+        return self._drafts().get(str(path), "")
+
+    def set_draft(self, path: str | Path, draft_path: str) -> None:
+        """Keep the draft model for a model file; an empty one forgets it. The last ``MAX_RECENT`` are kept."""
+        others = {model: draft for model, draft in self._drafts().items() if model != str(path)}
+        kept = ({str(path): draft_path} if draft_path else {}) | others
+        self._store.setValue("recent/drafts", json.dumps(dict(list(kept.items())[:MAX_RECENT])))
+
+    def _drafts(self) -> dict[str, str]:
+        try:
+            kept = json.loads(str(self._store.value("recent/drafts", "{}")))
+        except ValueError:
+            return {}
+        return {str(model): str(draft) for model, draft in kept.items()} if isinstance(kept, dict) else {}
 
     def layout(self, name: str) -> QByteArray:
         """Bytes that a window kept under a name (``geometry``, ``docks``); empty when it has not."""

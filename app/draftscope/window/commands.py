@@ -73,6 +73,7 @@ class Commands(QObject):
             devices=devices,
             use_mmap=self._settings.flag("model/use_mmap"),
             rpc_servers=split_names(self._settings.text("model/rpc_servers")),
+            draft_path=self._settings.draft_of(path),
         )
 
     def clear_recent(self) -> None:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from draftscope.base import units
 from draftscope.engine.model_file import ModelFile
+from draftscope.engine.mtp_head import MtpFamily
 from draftscope.engine.protocol import ContextSettings
 
 
@@ -31,8 +32,12 @@ def model_facts(model: ModelFile, context: ContextSettings) -> list[FactRow]:
     ]
     if not model.has_tokenizer:
         rows.append(FactRow("Tokenizer", "none in the file: prompts must be token ids", "warn"))
+    if model.draft is not None:
+        size = units.bytes_text(model.draft.size_bytes)
+        rows.insert(5, FactRow("Draft model", f"{model.draft.path.name}, {model.draft.architecture}, {size}"))
     if model.obstacle is not None:
         rows.append(FactRow("Cannot run", model.obstacle.message, "bad"))
+        rows.append(FactRow("", model.obstacle.hint))
     return rows
 
 
@@ -44,6 +49,8 @@ def _size(model: ModelFile) -> str:
 
 def _mtp(model: ModelFile) -> tuple[str, str]:
     mtp = model.mtp
+    if mtp.family is MtpFamily.ASSISTANT and not mtp.can_draft and model.obstacle is None:
+        return "in a second file, the assistant: choose it below as draft model, or tokens come one by one", "warn"
     if mtp.n_claimed == 0:
         return "none: tokens are generated one by one", "warn"
     if not mtp.can_draft:
@@ -56,7 +63,7 @@ def _mtp(model: ModelFile) -> tuple[str, str]:
 def _memory(model: ModelFile, context: ContextSettings) -> str:
     if model.memory is None:
         return "cannot be predicted for this architecture"
-    n_draft = context.n_draft_max if context.use_mtp and model.mtp.can_draft else 0
+    n_draft = model.mtp.longest_draft(context.n_draft_max) if context.use_mtp else 0
     ways = {way.name for way in model.ways_back if way.is_possible}
     n_rs_seq = n_draft if "rollback" in ways else 0
     slot = model.memory.slot(context.n_ctx, n_draft, n_rs_seq)

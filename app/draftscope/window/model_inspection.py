@@ -24,12 +24,12 @@ class ModelInspection(QObject):
         self._threads: list[threading.Thread] = []
         self._answered.connect(self._on_answered)
 
-    def ask(self, path: Path) -> None:
-        """Start to inspect a file."""
+    def ask(self, path: Path, draft_path: Path | None = None) -> None:
+        """Start to inspect a file, with its draft model where there is one."""
         self._generation += 1
         self._threads = [thread for thread in self._threads if thread.is_alive()]
         thread = threading.Thread(
-            target=self._work, args=(self._generation, path), name="model-inspection", daemon=True
+            target=self._work, args=(self._generation, path, draft_path), name="model-inspection", daemon=True
         )
         self._threads.append(thread)
         thread.start()
@@ -40,10 +40,10 @@ class ModelInspection(QObject):
         for thread in self._threads:
             thread.join()
 
-    def _work(self, generation: int, path: Path) -> None:
+    def _work(self, generation: int, path: Path, draft_path: Path | None) -> None:
         answer: ModelFile | ErrorReport
         try:
-            answer = inspect_model(path)
+            answer = inspect_model(path, draft_path or "")
         except EngineError as error:
             answer = error.report()
         except OSError as error:

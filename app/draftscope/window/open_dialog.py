@@ -30,6 +30,9 @@ from draftscope.session.settings import BY_KEY, Settings
 from draftscope.window.model_facts import FactRow, model_facts
 from draftscope.window.model_inspection import ModelInspection
 
+DRAFT_MODEL = "Draft model (assistant)"
+"""The row for it, which refusals name."""
+
 FILTER = "GGUF models (*.gguf);;All files (*)"
 
 
@@ -51,6 +54,8 @@ class OpenDialog(QDialog):
         self.resize(720, 560)
         self.path = QLineEdit()
         self.browse_button = QPushButton("Browse…")
+        self.draft_path = QLineEdit()
+        self.draft_button = QPushButton("Choose…")
         self.facts = QFormLayout()
         self.n_gpu_layers = _spin("model/n_gpu_layers", settings.whole("model/n_gpu_layers"))
         self.devices = QLineEdit(settings.text("model/devices"))
@@ -72,6 +77,11 @@ class OpenDialog(QDialog):
         self.path.textChanged.connect(self._on_path_changed)
         self.browse_button.clicked.connect(self.browse)
         self.browse_button.setAutoDefault(False)
+        self.draft_path.setPlaceholderText("none; or the assistant of a model that drafts with one, such as gemma4")
+        self.draft_path.setClearButtonEnabled(True)
+        self.draft_path.textChanged.connect(self._inspect)
+        self.draft_button.clicked.connect(self.browse_draft)
+        self.draft_button.setAutoDefault(False)
         row = QHBoxLayout()
         row.addWidget(self.path, 1)
         row.addWidget(self.browse_button)
@@ -101,6 +111,7 @@ class OpenDialog(QDialog):
         self.n_ctx.setSingleStep(256)
         self.n_ctx.valueChanged.connect(self._tell_facts)
         form = QFormLayout()
+        form.addRow(DRAFT_MODEL, self._draft_row())
         for text, control, key in (
             ("Layers on the GPU", self.n_gpu_layers, "model/n_gpu_layers"),
             ("Devices", self.devices, "model/devices"),
@@ -118,14 +129,30 @@ class OpenDialog(QDialog):
         box.setLayout(form)
         return box
 
+    def _draft_row(self) -> QHBoxLayout:
+        what = "A second file with the MTP head of a model that has none itself; it is remembered with the model's file"
+        self.draft_path.setAccessibleName(DRAFT_MODEL)
+        self.draft_path.setToolTip(what)
+        self.draft_button.setToolTip(what)
+        row = QHBoxLayout()
+        row.addWidget(self.draft_path, 1)
+        row.addWidget(self.draft_button)
+        return row
+
     def browse(self) -> None:
         """Choose the file in the system's dialog."""
         recent = self._settings.recent_files
-        folder = str(Path(self.path.text() or (recent[0] if recent else Path.home())).parent)
-        dialog = QFileDialog(self, "Choose a model", folder, FILTER)
+        self._browse("Choose a model", self.path, self.path.text() or (recent[0] if recent else str(Path.home())))
+
+    def browse_draft(self) -> None:
+        """Choose the draft model in the system's dialog."""
+        self._browse("Choose a draft model", self.draft_path, self.draft_path.text() or self.path.text())
+
+    def _browse(self, title: str, field: QLineEdit, beside: str) -> None:
+        dialog = QFileDialog(self, title, str(Path(beside).parent), FILTER)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
-        dialog.fileSelected.connect(self.path.setText)
+        dialog.fileSelected.connect(field.setText)
         dialog.open()
 
     def set_path(self, path: Path) -> None:
@@ -141,7 +168,8 @@ class OpenDialog(QDialog):
         values = self._setup.values
         context = replace(values.context, n_threads=self.n_threads.value(), n_ctx=self.n_ctx.value())
         self._setup.change(replace(values, context=context))
-        path = Path(self.path.text()).expanduser()
+        path, draft = self._chosen(), self._chosen_draft()
+        self._settings.set_draft(path, "" if draft is None else str(draft))
         super().accept()
         self.chosen.emit(path)
 
@@ -162,14 +190,27 @@ class OpenDialog(QDialog):
         self.rpc_note.setText(why_not or "RPC servers ask nobody who they are: use them in a trusted network only.")
         self.rpc_note.setVisible(bool(text.strip()))
 
-    def _on_path_changed(self, text: str) -> None:
+    def _chosen(self) -> Path:
+        return Path(self.path.text().strip()).expanduser()
+
+    def _chosen_draft(self) -> Path | None:
+        text = self.draft_path.text().strip()
+        return Path(text).expanduser() if text else None
+
+    def _on_path_changed(self) -> None:
+        before = self.draft_path.text()
+        self.draft_path.setText(self._settings.draft_of(self._chosen()))
+        if self.draft_path.text() == before:  # else its own signal has led there
+            self._inspect()
+
+    def _inspect(self) -> None:
         self._model = None
-        if not text.strip():
+        if not self.path.text().strip():
             self._show_rows([FactRow("", "Choose a file to see what it is.")])
             self._allow("Choose a file first.")
             return
         self._allow("The file is being read.")
-        self._inspection.ask(Path(text.strip()).expanduser())
+        self._inspection.ask(self._chosen(), self._chosen_draft())
 
     def _on_inspected(self, answer: ModelFile | ErrorReport) -> None:
         if isinstance(answer, ErrorReport):
