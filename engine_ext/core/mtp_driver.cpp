@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace draftscope {
 
@@ -84,7 +85,7 @@ std::optional<MtpState> MtpDriver::state_at(int32_t slot, int32_t n) const {
         return std::nullopt;
     }
     const ptrdiff_t n_floats = static_cast<ptrdiff_t>(draft->n_embd()) * (n + 1 - of_slot.n_positions);
-    return MtpState{of_slot.n_positions, {of_slot.waiting.begin(), of_slot.waiting.begin() + n_floats}};
+    return MtpState{of_slot.n_positions, {of_slot.waiting.begin(), of_slot.waiting.begin() + n_floats}, n_heads};
 }
 
 void MtpDriver::set_state(int32_t slot, MtpState state) {
@@ -196,6 +197,9 @@ DecodeStatus MtpDriver::draft_tokens(std::span<Slot * const> slots, int32_t n, b
     for (Slot * slot : slots) {
         slot->draft.clear();
         slot->draft_probability.clear();
+    }
+    if (std::exchange(sits_out, false)) {
+        return DecodeStatus::Done;
     }
     for (int32_t step = 0; step < n; step++) {
         if (!choose_head(slots, step, companion)) {

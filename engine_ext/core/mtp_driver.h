@@ -54,13 +54,20 @@ public:
     [[nodiscard]] bool truncate(int32_t slot, int32_t n, Companion & companion);
 
     // ---- the hidden rows of a slot, to be saved beside a state of the target and put back with it
-    MtpState                state(int32_t slot) const { return {at(slot).n_positions, at(slot).waiting}; }
+    MtpState                state(int32_t slot) const { return {at(slot).n_positions, at(slot).waiting, n_heads}; }
     std::optional<MtpState> state_at(int32_t slot, int32_t n) const;    // as it was when n positions were known; none: that is gone
     void                    set_state(int32_t slot, MtpState state);    // the companion holds those positions
     // Without the rows: they are zero. n_positions: of the companion, or those that it lacks if it is empty.
     void begin_at(int32_t slot, int32_t n_positions, int32_t n_known);
     bool has_begun_late(int32_t slot) const { return at(slot).has_begun_late; }
-    void shift(int32_t slot, int32_t n_discard) { at(slot).n_positions -= n_discard; }    // of positions that it holds
+    // Of positions that it holds. libllama moves the keys with the next decode of the target: an assistant would find
+    // them still turned for their old places, so it sits out one round.
+    void shift(int32_t slot, int32_t n_discard) {
+        at(slot).n_positions -= n_discard;
+        sits_out = family == MtpFamily::Assistant;
+    }
+    // Whether a state has keys for every head that drafts here.
+    bool has_all_heads(const MtpState & state) const { return state.n_heads >= n_heads; }
 
     struct Counts {
         int32_t draft = 0, catch_up = 0, prompt = 0;    // decode calls
@@ -93,6 +100,7 @@ private:
     Recorder &               recorder;
     std::vector<Rows>        rows;
     int32_t                  n_vocab;
+    bool                     sits_out = false;
 };
 
 }  // namespace draftscope

@@ -16,8 +16,7 @@ constexpr uint32_t version = 1;
 
 struct Header {
     uint32_t magic, version, width, n_rows;
-    int32_t  n_positions;
-    uint32_t nothing;
+    int32_t  n_positions, n_heads;
 };
 static_assert(sizeof(Header) == 24);
 
@@ -29,7 +28,7 @@ static_assert(sizeof(Header) == 24);
 
 std::vector<uint8_t> encode(const MtpState & state, int32_t width) {
     const Header header{magic, version, static_cast<uint32_t>(width), static_cast<uint32_t>(state.rows.size() / static_cast<size_t>(width)),
-                        state.n_positions, 0};
+                        state.n_positions, state.n_heads};
     const size_t         n_bytes = state.rows.size() * sizeof(float);
     std::vector<uint8_t> bytes(sizeof header + n_bytes);
     std::memcpy(bytes.data(), &header, sizeof header);
@@ -64,7 +63,7 @@ MtpState decode_mtp_state(const std::vector<uint8_t> & bytes, int32_t width, int
     if (bytes.size() != sizeof header + n_floats * sizeof(float)) {
         refuse("they have " + std::to_string(bytes.size()) + " bytes instead of " + std::to_string(sizeof header + n_floats * sizeof(float)));
     }
-    MtpState state{header.n_positions, std::vector<float>(n_floats)};
+    MtpState state{header.n_positions, std::vector<float>(n_floats), header.n_heads};
     if (n_floats > 0) {
         std::memcpy(state.rows.data(), bytes.data() + sizeof header, n_floats * sizeof(float));
     }

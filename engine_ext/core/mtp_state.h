@@ -1,8 +1,8 @@
 // The hidden rows of a slot as bytes: what a state of the target needs beside it for drafting to go on as if nothing had
 // happened. Everything is checked before anything is taken over.
 //
-// Layout, little endian: u32 magic, u32 version, u32 row width, u32 row count, i32 positions in the MTP context, u32 0, and
-// the rows as float32: those of accepted tokens that the MTP context has yet to decode, then the pending row.
+// Layout, little endian: u32 magic, u32 version, u32 row width, u32 row count, i32 positions in the MTP context, i32 heads,
+// and the rows as float32: those of accepted tokens that the MTP context has yet to decode, then the pending row.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@ namespace draftscope {
 struct MtpState {
     int32_t            n_positions = 0;    // positions in the MTP context's memory
     std::vector<float> rows;               // (R, E): row i belongs to position n_positions - 1 + i; the last one is the pending row
+    int32_t            n_heads = 1;        // chained heads whose keys hold those positions; of an assistant 0
 };
 
 std::vector<uint8_t> encode(const MtpState & state, int32_t width);

@@ -378,6 +378,10 @@ void SlotMemory::put(Slot & slot, SlotImage image, Operation operation) {
     forget(slot);
     slot.hold({}, 0);
     const int64_t size_bytes = image.size_bytes();
+    if (contexts.driver != nullptr && image.has_rows && !contexts.driver->has_all_heads(image.rows)) {
+        image.has_rows = false;    // saved where fewer heads drafted: the others would draft from keys that were never made
+        image.draft.clear();
+    }
     const int32_t n_draft    = image.has_rows ? image.rows.n_positions : 0;
     if (!contexts.companion.restore_whole(slot.id, image.target, image.draft, image.n_decoded, n_draft)) {
         forget(slot);
