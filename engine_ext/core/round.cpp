@@ -240,7 +240,7 @@ void Round::accept(Entry & entry) {
             contexts.recorder.token(slot.id, Origin::Accepted, slot.n_tokens(), chosen, i + 1, -1, static_cast<double>(probabilities[static_cast<size_t>(i)]));
             entry.n_accepted++;
             n_yielded++;
-            ended = slot.emit(contexts.model, chosen, contexts.ends_at) || slot.n_tokens() >= contexts.settings.n_ctx;
+            ended = slot.emit(contexts.model, chosen, contexts.ends_at);
         } else {
             for (int32_t j = i; j < n_draft; j++) {
                 contexts.recorder.token(slot.id, Origin::Rejected, n_before + j, draft[static_cast<size_t>(j)], j + 1, j == i ? chosen : -1,
