@@ -73,6 +73,16 @@ def test_an_unpatched_library_is_only_a_note(command: Command, monkeypatch: pyte
 
 
 @pytest.mark.usefixtures("_well")
+def test_functions_that_only_some_families_need_are_a_note(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = FACTS | {"missing_family_symbols": ["llama_get_ctx_other"]}
+    monkeypatch.setattr(doctor, "ask_engine", lambda: facts)
+    told = command("doctor")
+    assert told.exit_code == ExitCode.DONE
+    (finding,) = [line for line in told.out.splitlines() if "llama_get_ctx_other" in line]
+    assert finding.startswith("note")
+    assert "assistants none" in told.out
+
+
 def test_an_engine_that_is_missing_is_told(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse() -> None:
         raise EngineError(ErrorCode.ENGINE_MISSING, "There is no llama-cpp-python.", "Install it.")

@@ -111,3 +111,57 @@ def test_a_hostile_name_cannot_write_to_the_terminal(tmp_path: Path, capsys: pyt
     assert run(["info", str(path)]) == 0
     assert "\x1b" not in capsys.readouterr().out
     assert "NaN" not in json.dumps(_json(capsys, str(path)))
+
+
+def test_chained_heads_are_told_with_the_longest_draft_they_make(
+    capsys: pytest.CaptureFixture[str], random_step35: Path
+) -> None:
+    facts = _json(capsys, str(random_step35), "--draft-max", "8")
+    assert (facts["mtp"]["family"], facts["mtp"]["n_found"]) == ("chained heads", 3)
+    told = facts["prediction"]
+    assert told["n_draft_max"] == 3
+    assert told["slot"]["draft_kv_bytes"] == told["slot"]["n_cells"] * 3 * 128  # each head keeps its own keys
+    assert run(["info", str(random_step35)]) == 0
+    assert "3: at most 3 tokens are drafted a round" in capsys.readouterr().out
+
+
+def test_a_model_that_needs_an_assistant_says_so_and_with_it_what_it_is(
+    capsys: pytest.CaptureFixture[str], random_gemma4: tuple[Path, Path]
+) -> None:
+    target, assistant = (str(path) for path in random_gemma4)
+    alone = _json(capsys, target)
+    assert alone["can_run"]
+    assert not alone["mtp"]["can_draft"]
+    assert "--draft-model" in alone["mtp"]["reason"]
+    assert alone["prediction"]["n_draft_max"] == 0
+    both = _json(capsys, target, "--draft-model", assistant)
+    assert both["mtp"]["can_draft"]
+    assert (both["mtp"]["family"], both["mtp"]["n_found"]) == ("assistant", 2)
+    assert both["draft"]["path"] == assistant
+    assert both["draft"]["size_bytes"] == random_gemma4[1].stat().st_size
+    assert both["prediction"]["n_draft_max"] == 3
+    assert both["prediction"]["slot"]["draft_kv_bytes"] == 0
+    assert run(["info", target, "--draft-model", assistant]) == 0
+    told = capsys.readouterr().out
+    assert "gemma4-assistant.gguf" in told
+    assert "the assistant reads those above" in told
+
+
+def test_an_assistant_says_where_it_belongs(
+    capsys: pytest.CaptureFixture[str], random_gemma4: tuple[Path, Path]
+) -> None:
+    assert run(["info", str(random_gemma4[1])]) == 0
+    told = capsys.readouterr().out
+    assert "is a draft file: only the MTP head (gemma4-assistant) of another model" in told
+    assert "It belongs beside its target" in told
+    assert "--draft-model" in told
+
+
+def test_a_pair_that_does_not_belong_together_says_in_what(
+    capsys: pytest.CaptureFixture[str], made_model: Callable[[str], Path]
+) -> None:
+    draft = str(made_model("assistant-of-other-width"))
+    facts = _json(capsys, str(made_model("gemma4")), "--draft-model", draft)
+    assert not facts["can_run"]
+    assert "reads hidden rows of 48 numbers" in facts["obstacle"]["message"]
+    assert not facts["mtp"]["can_draft"]

@@ -8,7 +8,7 @@ import resource
 import socket
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -123,6 +123,20 @@ def test_that_a_model_is_spread_over_two_servers_and_the_cpu(demo_model: Path, s
         assert spread.tokens == on_cpu.tokens
         assert len(spread.report.devices) == 2 + len(devices)
         assert all(any(name in device for device in spread.report.devices) for name in names)
+
+
+@pytest.mark.parametrize("name", ["step35", "gemma4"])
+def test_that_chained_heads_and_an_assistant_draft_on_a_server_as_on_the_cpu(
+    name: str, made_model: Callable[[str], Path], rpc_server: RpcServerProcess
+) -> None:
+    files = {"draft_path": str(made_model("gemma4-assistant"))} if name == "gemma4" else {}
+    here = run(made_model(name), token_prompts(2), settings(), max_tokens=48, **files)
+    there = run(made_model(name), token_prompts(2), settings(), max_tokens=48, rpc_servers=(rpc_server.name,), **files)
+    assert there.tokens == here.tokens
+    assert [there.drafts(slot) for slot in (0, 1)] == [here.drafts(slot) for slot in (0, 1)]
+    memory = {use.kind: use for use in there.report.memory}
+    assert memory["kv"].device_bytes > 0
+    assert (memory["draft"].device_bytes > 0) == (name == "step35")
 
 
 def test_that_counts_of_graph_runs_are_those_of_the_cpu(demo_model: Path, rpc_server: RpcServerProcess) -> None:

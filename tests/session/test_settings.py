@@ -100,3 +100,26 @@ def test_a_layout_comes_back_and_a_missing_one_is_empty(path: Path) -> None:
     settings.save()
     assert Settings(path).layout("docks") == QByteArray(b"\x00\x01")
     assert settings.layout("geometry").isEmpty()
+
+
+def test_a_draft_model_is_remembered_for_its_model_alone(path: Path) -> None:
+    settings = Settings(path)
+    settings.set_draft("/m/a.gguf", "/m/a, assistant.gguf")
+    settings.set_draft("/m/b.gguf", "/m/b-assistant.gguf")
+    settings.save()
+    kept = Settings(path)
+    assert kept.draft_of("/m/a.gguf") == "/m/a, assistant.gguf"
+    assert kept.draft_of("/m/c.gguf") == ""
+    kept.set_draft("/m/a.gguf", "")
+    assert (kept.draft_of("/m/a.gguf"), kept.draft_of("/m/b.gguf")) == ("", "/m/b-assistant.gguf")
+    for number in range(MAX_RECENT):
+        kept.set_draft(f"/m/{number}.gguf", "/d.gguf")
+    assert kept.draft_of("/m/b.gguf") == ""  # the oldest go
+    kept.clear_recent()
+    assert kept.draft_of("/m/0.gguf") == ""
+
+
+def test_draft_models_that_a_file_has_wrong_are_forgotten(path: Path) -> None:
+    for text in ("not json", "[1]"):
+        path.write_text(f'[recent]\ndrafts="{text}"\n')
+        assert Settings(path).draft_of("/m/a.gguf") == ""

@@ -11,7 +11,7 @@ from typing import TypeVar
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLabel
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QFormLayout, QLabel
 from pytestqt.qtbot import QtBot
 
 from draftscope.base.paths import demo_model
@@ -22,7 +22,7 @@ from draftscope.window.actions import ACTIONS
 from draftscope.window.export_dialog import ExportDialog
 from draftscope.window.format_editor import FREE, GRAMMAR, SCHEMA
 from draftscope.window.main_window import MainWindow
-from draftscope.window.open_dialog import OpenDialog
+from draftscope.window.open_dialog import DRAFT_MODEL, OpenDialog
 from draftscope.window.prompts_dialog import PromptsDialog
 from draftscope.window.shortcuts_page import ShortcutsPage
 from tests.window.conftest import load, reach, run_for
@@ -329,4 +329,64 @@ def test_about_names_version_and_parts(window: MainWindow) -> None:
     dialog = shown(window, AboutDialog)
     for word in ("Draftscope", "MIT", "PySide6-Essentials", "Qt 6"):
         assert word in dialog.text.text()
+    dialog.reject()
+
+
+def test_a_model_opens_with_its_assistant_which_is_remembered_with_it(
+    qtbot: QtBot, window: MainWindow, random_gemma4: tuple[Path, Path]
+) -> None:
+    target, assistant = random_gemma4
+    dialog = open_dialog(window, target)
+    qtbot.waitUntil(dialog.open_button.isEnabled)
+    assert "in a second file, the assistant" in words_of(dialog)
+    dialog.draft_path.setText(str(assistant))
+    qtbot.waitUntil(lambda: "2, a second file" in words_of(dialog) and dialog.open_button.isEnabled())
+    assert "gemma4-assistant.gguf, gemma4-assistant, " in words_of(dialog)
+    dialog.open_button.click()
+    reach(qtbot, window, SessionState.READY)
+    assert window.session.model_settings is not None
+    assert window.session.model_settings.draft_path == str(assistant)
+    again = open_dialog(window, target)
+    assert again.draft_path.text() == str(assistant)
+    qtbot.waitUntil(again.open_button.isEnabled)
+    again.set_path(demo_model())
+    assert again.draft_path.text() == ""
+    again.set_path(target)
+    again.draft_path.clear()
+    qtbot.waitUntil(again.open_button.isEnabled)
+    again.open_button.click()
+    reach(qtbot, window, SessionState.READY)
+    assert window.session.model_settings.draft_path == ""
+    assert window.settings.draft_of(target) == ""
+
+
+def test_the_open_dialog_says_in_what_an_assistant_does_not_fit(
+    qtbot: QtBot, window: MainWindow, made_model: Callable[[str], Path]
+) -> None:
+    dialog = open_dialog(window, made_model("gemma4"))
+    for name, reason in (
+        ("assistant-of-other-width", "reads hidden rows of 48 numbers"),
+        ("qwen35", "is no assistant"),
+        ("not-gguf", "not a GGUF file"),
+        ("missing", "missing.gguf"),
+    ):
+        dialog.draft_path.setText(str(made_model(name)))
+        qtbot.waitUntil(lambda reason=reason: reason in words_of(dialog))
+        assert not dialog.open_button.isEnabled()
+        assert reason in dialog.open_button.toolTip()
+    dialog.draft_path.clear()
+    qtbot.waitUntil(dialog.open_button.isEnabled)
+    dialog.reject()
+
+
+def test_a_draft_file_opened_as_a_model_is_told_where_it_belongs(
+    qtbot: QtBot, window: MainWindow, random_gemma4: tuple[Path, Path]
+) -> None:
+    dialog = open_dialog(window, random_gemma4[1])
+    qtbot.waitUntil(lambda: "is a draft file" in words_of(dialog))
+    assert not dialog.open_button.isEnabled()
+    assert "It belongs beside its target" in words_of(dialog)
+    assert f"'{DRAFT_MODEL}' in the window's open dialog" in words_of(dialog)
+    rows = [dialog.findChildren(QFormLayout)[1].itemAt(0, QFormLayout.ItemRole.LabelRole).widget()]
+    assert DRAFT_MODEL in [row.text() for row in rows if isinstance(row, QLabel)]
     dialog.reject()
