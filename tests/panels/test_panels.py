@@ -13,11 +13,11 @@ from pytestqt.qtbot import QtBot
 
 from draftscope.base import units
 from draftscope.base.theme import DARK, LIGHT
-from draftscope.engine.protocol import EngineDied, LogLine
+from draftscope.engine.protocol import EngineDied, LogLine, Speculation
 from draftscope.panels.acceptance import AcceptancePanel
 from draftscope.panels.checkpoints import CheckpointsPanel
 from draftscope.panels.engine import EnginePanel
-from draftscope.panels.engine_facts import context_section
+from draftscope.panels.engine_facts import context_section, speculation_section
 from draftscope.panels.log import LogPanel
 from draftscope.panels.output import OutputPanel, grid_columns
 from draftscope.panels.panel import Panel
@@ -266,6 +266,28 @@ def test_a_context_beyond_the_trained_one_is_a_warning() -> None:
         return next(fact.tone for fact in section.facts if fact.name == "Context")
 
     assert (tone(4096), tone(4097)) == ("", "warn")
+
+
+@pytest.mark.parametrize(
+    ("speculation", "words"),
+    [
+        (Speculation(True, 1, 3, family="single_head"), "on: up to 3 tokens a round from 1 MTP layer"),
+        (Speculation(True, 3, 1, family="chained_heads"), "on: up to 1 token a round from 3 chained MTP heads"),
+        (Speculation(True, 4, 5, family="assistant"), "on: up to 5 tokens a round from an assistant of 4 layers"),
+    ],
+)
+def test_the_engine_panel_says_who_drafts(speculation: Speculation, words: str) -> None:
+    facts = speculation_section(replace(made_model(), speculation=speculation)).facts
+    assert next(fact.value for fact in facts if fact.name == "Drafts").startswith(words)
+    assert all(fact.name != "Draft length" for fact in facts)
+
+
+def test_a_draft_that_is_shorter_than_asked_for_is_explained() -> None:
+    speculation = Speculation(True, 3, 3, "This model chains 3 MTP heads.", "chained_heads")
+    facts = speculation_section(replace(made_model(), speculation=speculation)).facts
+    assert [(fact.value, fact.tone) for fact in facts if fact.name == "Draft length"] == [
+        ("This model chains 3 MTP heads.", "warn")
+    ]
 
 
 def test_the_engine_panel_counts_decodes_per_round(make: Make) -> None:

@@ -17,9 +17,11 @@ from draftscope.engine.protocol import CheckpointMode, ContextSettings, Prompt
 from draftscope.panels.script import EDIT, Mark, Style
 from draftscope.session.samples import CHAT_EXAMPLES, demo_request
 from draftscope.session.state import SessionState
+from tests.models.make_random import cached_models
 from tests.models.rpc_server import RpcServerProcess
 from tests.screens.stage import Stage
 
+ROOT = Path(__file__).resolve().parents[2]
 PANELS = ("output", "acceptance", "timeline", "checkpoints", "engine", "log")
 DIALOGS = ("open", "prompts", "export", "shortcuts", "about", "palette")
 SCHEMA = (
@@ -188,6 +190,31 @@ def server_lost(stage: Stage) -> None:
         server.close()
 
 
+def families(stage: Stage) -> None:
+    """A model that drafts with an assistant: alone, with it, a wrong one, the assistant as a model; and a chain."""
+    made = cached_models(ROOT / "build")
+    target, assistant = made / "gemma4.gguf", made / "gemma4-assistant.gguf"
+    for name, model, draft in (
+        ("open-without-assistant", target, ""),
+        ("open-with-assistant", target, str(assistant)),
+        ("open-wrong-assistant", target, str(made / "assistant-of-other-width.gguf")),
+        ("open-draft-file", assistant, ""),
+    ):
+        stage.window.settings.set_draft(model, draft)
+        stage.shoot_dialog(name, lambda model=model: stage.window.commands.open_model(model))  # type: ignore[misc]
+    stage.window.commands.load_file(assistant)
+    stage.pump(lambda: stage.session.state is not SessionState.LOADING)
+    stage.settle()
+    stage.shoot_window("draft-file-refused")
+    stage.window.setup.set_draft_length(5)
+    for path, draft in ((target, assistant), (target, ""), (made / "step35.gguf", "")):
+        stage.window.settings.set_draft(path, str(draft))
+        stage.window.commands.load_file(path)
+        stage.pump(lambda: stage.session.state is SessionState.READY)
+        stage.run()
+        stage.shoot_panel("engine", f"{path.stem}-{'assisted' if draft else 'alone'}")
+
+
 def run_refused(stage: Stage) -> None:
     """A prompt that no slot can hold, after a run: the run is still there to be looked at."""
     stage.run_demo()
@@ -306,6 +333,7 @@ SCENES: tuple[tuple[str, Callable[[Stage], None]], ...] = (
     ("fake:0", without_checkpoints),
     ("native", engine_killed),
     ("native", server_lost),
+    ("native", families),
     ("native", run_refused),
     ("native", output_forms),
     ("fake", refused),

@@ -374,6 +374,11 @@ def test_the_open_dialog_says_in_what_an_assistant_does_not_fit(
         qtbot.waitUntil(lambda reason=reason: reason in words_of(dialog))
         assert not dialog.open_button.isEnabled()
         assert reason in dialog.open_button.toolTip()
+    dialog.draft_path.setText(str(made_model("assistant-of-other-width")))
+    qtbot.waitUntil(lambda: "hidden rows" in words_of(dialog))
+    layout = dialog.layout()
+    assert layout is not None
+    qtbot.waitUntil(lambda: dialog.height() >= layout.totalHeightForWidth(dialog.width()))  # no line is cut off
     dialog.draft_path.clear()
     qtbot.waitUntil(dialog.open_button.isEnabled)
     dialog.reject()

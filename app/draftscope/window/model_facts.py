@@ -49,8 +49,9 @@ def _size(model: ModelFile) -> str:
 
 def _mtp(model: ModelFile) -> tuple[str, str]:
     mtp = model.mtp
-    if mtp.family is MtpFamily.ASSISTANT and not mtp.can_draft and model.obstacle is None:
-        return "in a second file, the assistant: choose it below as draft model, or tokens come one by one", "warn"
+    if mtp.family is MtpFamily.ASSISTANT and mtp.n_claimed == 0:
+        what = "the chosen one cannot be used" if model.draft else "choose it below, or tokens come one by one"
+        return f"in a second file, the assistant: {what}", "warn"
     if mtp.n_claimed == 0:
         return "none: tokens are generated one by one", "warn"
     if not mtp.can_draft:

@@ -77,7 +77,7 @@ class OpenDialog(QDialog):
         self.path.textChanged.connect(self._on_path_changed)
         self.browse_button.clicked.connect(self.browse)
         self.browse_button.setAutoDefault(False)
-        self.draft_path.setPlaceholderText("none; or the assistant of a model that drafts with one, such as gemma4")
+        self.draft_path.setPlaceholderText("none; or a second file, where the model needs one")
         self.draft_path.setClearButtonEnabled(True)
         self.draft_path.textChanged.connect(self._inspect)
         self.draft_button.clicked.connect(self.browse_draft)
@@ -236,6 +236,16 @@ class OpenDialog(QDialog):
             value.setProperty("tone", row.tone)
             value.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
             self.facts.addRow(row.name, value)
+            if self.isVisible():
+                value.show()  # else the layout would count it only later
+        self._grow()
+
+    def _grow(self) -> None:
+        """Make room for what the facts have to say: labels that are squeezed lose lines."""
+        layout = self.layout()
+        if layout is not None and self.isVisible():
+            layout.activate()
+            self.resize(self.width(), max(self.height(), layout.totalHeightForWidth(self.width())))
 
     def _allow(self, why_not_file: str) -> None:
         """Switch the button on, unless the file or the servers speak against it."""
