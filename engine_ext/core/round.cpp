@@ -240,7 +240,7 @@ void Round::accept(Entry & entry) {
             contexts.recorder.token(slot.id, Origin::Accepted, slot.n_tokens(), chosen, i + 1, -1, static_cast<double>(probabilities[static_cast<size_t>(i)]));
             entry.n_accepted++;
             n_yielded++;
-            ended = slot.emit(contexts.model, chosen, contexts.ends_at);
+            ended = slot.emit(contexts.model, chosen, contexts.ends_at) || slot.n_tokens() >= contexts.settings.n_ctx;
         } else {
             for (int32_t j = i; j < n_draft; j++) {
                 contexts.recorder.token(slot.id, Origin::Rejected, n_before + j, draft[static_cast<size_t>(j)], j + 1, j == i ? chosen : -1,
@@ -255,11 +255,15 @@ void Round::accept(Entry & entry) {
         contexts.costs.learn_round(entry.n_accepted < n_draft);
     }
     contexts.recorder.span(Phase::Accept, slot.id, t_start, n_before, n_draft, entry.n_accepted);
+    const int32_t n_accepted = entry.n_accepted;
+    if (slot.is_active() && slot.n_tokens() == n_before + n_accepted) {
+        entry.n_accepted--;    // the slot is full: its newest token waits for the decode after the shift, as a sampled one would
+    }
     go_back(entry, n_before);
     if (!slot.is_active()) {
         contexts.memory->release(slot);
     }
-    contexts.recorder.round_done(slot.id, contexts.checkpoint.mechanism_of(slot.id), t_start_ns, slot.n_tokens(), n_draft, entry.n_accepted, slot.tokens_per_second());
+    contexts.recorder.round_done(slot.id, contexts.checkpoint.mechanism_of(slot.id), t_start_ns, slot.n_tokens(), n_draft, n_accepted, slot.tokens_per_second());
 }
 
 void Round::go_back(Entry & entry, int32_t n_before) {
