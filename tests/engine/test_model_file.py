@@ -45,6 +45,7 @@ def test_the_demo_models_facts(demo_model: Path) -> None:
         ("glm4moe", MtpFamily.SINGLE_HEAD, 1, False, True),
         ("qwen35moe", MtpFamily.SINGLE_HEAD, 1, True, False),
         ("step35", MtpFamily.CHAINED_HEADS, 3, False, True),
+        ("mimo2", MtpFamily.CHAINED_HEADS, 2, False, True),
         ("hy_v3", MtpFamily.CHAINED_HEADS, 2, False, True),
         ("gemma4", MtpFamily.ASSISTANT, 0, False, True),
         ("dense", MtpFamily.NONE, 0, False, True),
@@ -86,6 +87,9 @@ REFUSED = {
     "shared-keys": (ErrorCode.BAD_FILE, "too many layers"),
     "too-many-layers": (ErrorCode.BAD_FILE, "513 layers"),
     "impossible-experts": (ErrorCode.BAD_FILE, "expert counts"),
+    "mimo-with-separate-keys": (ErrorCode.UNSUPPORTED_MODEL, "blk.3.attn_qkv.weight"),
+    "hy-that-rotates-a-part": (ErrorCode.BAD_FILE, "rotates 16 of 32"),
+    "assistant-of-other-width": (ErrorCode.UNSUPPORTED_MODEL, "is a draft file"),
     "zero-interval": (ErrorCode.BAD_FILE, "0th layer"),
     "repeated-token": (ErrorCode.BAD_FILE, "1 tokens twice"),
     "truncated": (ErrorCode.BAD_FILE, "needs at least"),
@@ -260,7 +264,7 @@ def _mib(pattern: re.Pattern[str], log: str) -> float:
 
 
 def test_predicted_bytes_are_those_that_libllama_allocates(demo_model: Path, made_model: MadeModel) -> None:
-    names = ("qwen35", "qwen35moe", "qwen3next", "glm4moe", "step35", "hy_v3", "gemma4", "dense")
+    names = ("qwen35", "qwen35moe", "qwen3next", "glm4moe", "step35", "mimo2", "hy_v3", "gemma4", "dense")
     paths = [str(demo_model), *(str(made_model(name)) for name in names)]
     done = subprocess.run(
         [sys.executable, "-c", _ASK_LIBLLAMA, *paths], capture_output=True, text=True, timeout=60, check=True

@@ -18,7 +18,12 @@ from tests.engine_ext.bare_llama import Context, Row, load
 from tests.engine_ext.harness import GREEDY, Bench, Run, run, token_prompts
 from tests.engine_ext.test_library import run_on_stock_package
 
-PATHS = {"step35": (3, "chained_heads"), "hy_v3": (2, "chained_heads"), "gemma4": (5, "assistant")}
+PATHS = {
+    "step35": (3, "chained_heads"),
+    "mimo2": (2, "chained_heads"),
+    "hy_v3": (2, "chained_heads"),
+    "gemma4": (5, "assistant"),
+}
 """Name of the model -> the longest draft that is tested, and the family."""
 WITHOUT_MTP = ContextSettings(use_mtp=False, n_threads=1)
 
@@ -130,7 +135,7 @@ def best(context: Context) -> int:
     return int(np.argmax(context.logits()))
 
 
-@pytest.mark.parametrize("name", ["step35", "hy_v3"])
+@pytest.mark.parametrize("name", ["step35", "mimo2", "hy_v3"])
 def test_that_chained_heads_draft_what_a_context_for_each_head_drafts(
     name: str, made_model: Callable[[str], Path]
 ) -> None:

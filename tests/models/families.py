@@ -7,6 +7,7 @@
 | qwen3next | hybrid, experts | one head | checkpoints; rollback with our patch |
 | glm4moe | attention, experts | one head | dropping keys and values |
 | step35 | attention, windows, experts | three chained heads | dropping keys and values |
+| mimo2 | attention, windows, experts | two chained heads | dropping keys and values |
 | hy_v3 | attention, experts | two chained heads | dropping keys and values |
 | gemma4, gemma4-assistant | attention, windows | a second file | dropping keys and values |
 | dense (architecture llama) | attention | none | not needed |
@@ -35,6 +36,7 @@ _NOISE = {
     "qwen3next": 0.45,
     "glm4moe": 0.35,
     "step35": 0.5,
+    "mimo2": 0.45,
     "hy_v3": 0.4,
     "gemma4": 0.5,
     "llama": 0.4,
@@ -192,6 +194,36 @@ def make_step35() -> MadeModel:
     return m
 
 
+def make_mimo2() -> MadeModel:
+    """Attention with sliding windows and experts: 3 layers and two MTP blocks, with keys and values in one matrix."""
+    n_layer, n_nextn = 3, 2
+    m = make_model("mimo2")
+    m.kv = _sizes(WIDTH, n_layer, n_nextn, HEADS[2]) | _EXPERTS
+    m.kv |= {
+        "expert_weights_norm": True,
+        "expert_gating_func": 2,
+        "attention.sliding_window": 64,
+        "rope.freq_base_swa": 10000.0,
+        "attention.sliding_window_pattern": [layer % 2 == 1 for layer in range(n_layer)] + [True] * n_nextn,
+    }
+    m.add_vocabulary(WIDTH)
+    for layer in range(n_layer + n_nextn):
+        p = f"blk.{layer}."
+        m.add_norms(p, WIDTH, "attn_norm", "ffn_norm")
+        m.add_attention(p, WIDTH, HEADS, gain=_GAIN)
+        m.tensors[p + "attn_qkv.weight"] = np.concatenate([m.tensors.pop(f"{p}attn_{x}.weight") for x in "qkv"])
+        for name in ("attn_q_norm", "attn_k_norm"):
+            del m.tensors[f"{p}{name}.weight"]
+        if layer == 0 or layer >= n_layer:
+            m.add_ffn(p, WIDTH, _INNER, gain=_GAIN)
+        else:
+            m.add_experts(p, WIDTH, gain=_GAIN, has_bias=True)
+            m.tensors = {name: t for name, t in m.tensors.items() if "_shexp" not in name}
+        if layer >= n_layer:
+            m.add_nextn(p, WIDTH)
+    return m
+
+
 def make_hy_v3() -> MadeModel:
     """Attention and experts: 3 layers, the first dense, and two MTP blocks, one for each draft step."""
     n_layer, n_nextn = 3, 2
@@ -288,6 +320,7 @@ MAKERS: dict[str, Callable[[], MadeModel]] = {
     "qwen3next": lambda: make_hybrid("qwen3next"),
     "glm4moe": make_glm4moe,
     "step35": make_step35,
+    "mimo2": make_mimo2,
     "hy_v3": make_hy_v3,
     "gemma4": make_gemma4,
     "gemma4-assistant": lambda: make_gemma4_assistant(make_gemma4()),

@@ -16,7 +16,9 @@ from tests.models.families import (
     make_gemma4,
     make_gemma4_assistant,
     make_glm4moe,
+    make_hy_v3,
     make_hybrid,
+    make_mimo2,
     make_step35,
 )
 from tests.models.made_model import MadeModel
@@ -176,6 +178,22 @@ def _gemma_that_ends_in_a_window(path: Path) -> None:
     make_gemma4((True, True, False, True)).write(path)
 
 
+def _mimo_with_separate_keys(path: Path) -> None:
+    model = make_mimo2()
+    sizes = [64, 32, 32]
+    for layer in range(5):
+        joint = model.tensors.pop(f"blk.{layer}.attn_qkv.weight")
+        for name, part in zip("qkv", np.split(joint, np.cumsum(sizes)[:-1]), strict=True):
+            model.tensors[f"blk.{layer}.attn_{name}.weight"] = part
+    model.write(path)
+
+
+def _hy_that_rotates_a_part(path: Path) -> None:
+    model = make_hy_v3()
+    model.kv["rope.dimension_count"] = 16
+    model.write(path)
+
+
 def _zero_interval(path: Path) -> None:
     model = make_hybrid("qwen35")
     model.kv["full_attention_interval"] = 0
@@ -259,6 +277,8 @@ HOSTILE: dict[str, Callable[[Path], None]] = {
     "assistant-with-a-trunk": _assistant_with_a_trunk,
     "assistant-without-window": _assistant_without_window,
     "gemma-that-ends-in-a-window": _gemma_that_ends_in_a_window,
+    "mimo-with-separate-keys": _mimo_with_separate_keys,
+    "hy-that-rotates-a-part": _hy_that_rotates_a_part,
     "zero-interval": _zero_interval,
     "repeated-token": _repeated_token,
     "truncated": _truncated,

@@ -29,6 +29,8 @@ _MEANINGS = {
 }
 
 _NEEDED = ("nextn.eh_proj.weight", "nextn.enorm.weight", "nextn.hnorm.weight")
+_NEEDED_TOO = {"mimo2": ("attn_qkv.weight", "ffn_gate.weight", "ffn_up.weight", "ffn_down.weight")}
+"""Of single architectures: their MTP graph asserts what their loader takes as optional."""
 _LOADS_WITHOUT_TENSORS = frozenset(
     {"glm4moe", "deepseek2", "mistral4", "deepseek32", "deepseek4", "glm-dsa", "bailingmoe3", "cohere2moe"}
     | architectures.CHAINED_HEADS
@@ -79,7 +81,8 @@ def find_mtp_head(model: Hyperparameters, tensors: Mapping[str, TensorInfo]) -> 
         missing = tuple(n for n in ("nextn.pre_projection.weight", "nextn.post_projection.weight") if n not in tensors)
         n_found = 0 if missing else model.n_layer_nextn
     else:
-        needed = {layer: [f"blk.{layer}.{name}" for name in _NEEDED] for layer in layers}
+        names = (*_NEEDED, *_NEEDED_TOO.get(model.architecture, ()))
+        needed = {layer: [f"blk.{layer}.{name}" for name in names] for layer in layers}
         missing = tuple(name for names in needed.values() for name in names if name not in tensors)
         n_found = sum(all(name in tensors for name in names) for names in needed.values())
     types = Counter[str]()

@@ -26,7 +26,8 @@ _NO_WEIGHT_TYPES = ("Q8_1", "Q8_K", "F64", "I8", "I16", "I64")
 _ALWAYS_WINDOWED = ("gemma4", "gemma4-assistant", "step35", "mimo2", "cohere2moe", "dots3note")
 _ROTATES = architectures.SINGLE_HEAD | architectures.CHAINED_HEADS | architectures.ASSISTED | {"llama"}
 _SAME_KEY_AND_VALUE = (
-    "qwen35", "qwen35moe", "qwen3next", "qwen4exp", "glm4moe", "llama", "nemotron_h_moe", "gemma4", "gemma4-assistant"
+    "qwen35", "qwen35moe", "qwen3next", "qwen4exp", "glm4moe", "llama", "nemotron_h_moe", "gemma4",
+    "gemma4-assistant", "hy_v3",
 )  # fmt: skip
 BESIDE_ITS_TARGET = (
     "It belongs beside its target: open that model, and give this file as its draft model"
@@ -188,6 +189,8 @@ def _attention(s: Subject) -> ErrorReport | None:
         rotated = model.number(f"rope.dimension_count{of_window}", size)
         if n_head and (rotated > size or rotated % 2 or (rotated == 0 and name in _ROTATES)):
             return _bad(s, f"rotates {rotated} of {size} elements of a head")
+        if name == "hy_v3" and rotated != size:
+            return _bad(s, f"rotates {rotated} of {size} elements of a head, which hy_v3 models cannot do")
     if name == "gemma4" and model.number("attention.shared_kv_layers") > max(0, model.n_layer_all - 2):
         return _bad(s, "shares the keys and values of too many layers")
     scaling = model.text(f"{name}.rope.scaling.type") or "linear"
