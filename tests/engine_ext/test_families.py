@@ -258,6 +258,9 @@ def test_that_memory_is_measured_as_predicted(pair: Pair) -> None:
     sizes = pair.path.stat().st_size + (pair.draft_path.stat().st_size if pair.draft_path else 0)
     assert memory["weights"].predicted_bytes == sizes
     assert 0.8 * sizes < memory["weights"].host_bytes < sizes
+    undrafted = {use.kind: use for use in pair.run(4, n_draft_max=0).report.memory}
+    assert undrafted["weights"].predicted_bytes == pair.path.stat().st_size
+    assert 0.8 < undrafted["weights"].host_bytes / undrafted["weights"].predicted_bytes < 1
 
 
 def test_that_a_model_without_its_assistant_runs_and_says_how_to_give_it(random_gemma4: tuple[Path, Path]) -> None:

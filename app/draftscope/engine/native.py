@@ -277,7 +277,8 @@ class NativeBackend:
         n_draft = fields["speculation"]["n_draft_max"]
         slot = self._file.memory.slot_with(Mechanism(way["granted"]), context.n_ctx, n_draft)
         return {
-            "weights": self._weights_bytes(self._file),
+            # libllama tells the weights that the contexts work with: the assistant's where it drafts.
+            "weights": self._weights_bytes(self._file) if n_draft else self._file.size_bytes,
             "kv": slot.kv_bytes * n_slots,
             "recurrent": slot.recurrent_bytes * n_slots,
             "checkpoints": slot.checkpoint_bytes * n_slots,

@@ -29,6 +29,10 @@ _SAME_KEY_AND_VALUE = (
     "qwen35", "qwen35moe", "qwen3next", "qwen4exp", "glm4moe", "llama", "nemotron_h_moe", "gemma4",
     "gemma4-assistant", "hy_v3",
 )  # fmt: skip
+_OF_THE_MODEL = (
+    "It is a draft file, but no assistant: such layers are used from the model's own file only."
+    " Open a file of the model that has them."
+)
 BESIDE_ITS_TARGET = (
     "It belongs beside its target: open that model, and give this file as its draft model"
     " (--draft-model on the command line, 'Draft model (assistant)' in the window's open dialog)."
@@ -112,7 +116,7 @@ def _contents(s: Subject) -> ErrorReport | None:
             return _unsupported(
                 s,
                 "holds only the MTP layers of a model: it has no token embeddings",
-                "Open the model that it belongs to.",
+                _OF_THE_MODEL,
             )
         return _unsupported(
             s,
@@ -125,7 +129,7 @@ def _contents(s: Subject) -> ErrorReport | None:
         return _parts_of_assistant(s)
     trunk = tuple(f"blk.{layer}." for layer in range(s.model.n_layer))
     if s.model.n_layer == 0 or not any(name.startswith(trunk) for name in s.tensors):
-        return _unsupported(s, "holds only the MTP layers of a model", "Open the model that it belongs to.")
+        return _unsupported(s, "holds only the MTP layers of a model", _OF_THE_MODEL)
     if "blk.0.attn_norm.weight" not in s.tensors and s.model.n_layer_nextn:
         return _unsupported(s, "lacks the tensor 'blk.0.attn_norm.weight'", _NEWER_OR_DAMAGED)
     return None
