@@ -204,3 +204,14 @@ def test_prompts_that_wait_say_what_they_would_say_alone() -> None:
     alone = [_run("--prompt", text, "--slots", "1", "--max-tokens", "20", "--temp", "0") for text in texts]
     assert [slot["prompt"] for slot in queued["slots"]] == [0, 1, 2, 3, 4]
     assert _tokens(queued) == [output["slots"][0]["tokens"] for output in alone]
+
+
+def test_that_what_slots_keep_is_as_asked_for_and_a_context_that_cannot_shift_says_why() -> None:
+    command = _command("run", "demo", "--prompt", "In", "--max-tokens", "2", "--context-shift", "--prompt-cache", "7")
+    command += ["--prompt-checkpoints", "5", "--prompt-checkpoint-spacing", "64", "--no-hooks"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert "full slots  end: The model has recurrent layers" in done.stdout
+    done = subprocess.run([*command, "--json"], capture_output=True, text=True, timeout=120)
+    context = json.loads(done.stdout)["settings"]["context"]
+    kept = ("prompt_checkpoints_mib", "prompt_checkpoint_spacing", "prompt_cache_mib", "use_hooks", "shift")
+    assert [context[name] for name in kept] == [5, 64, 7, False, True]

@@ -59,6 +59,9 @@ def test_the_open_dialog_tells_what_a_file_is_before_it_is_loaded(qtbot: QtBot, 
     assert "7.12 MiB" in words
     before = words
     dialog.n_ctx.setValue(8192)
+    dialog.shift.setChecked(True)
+    dialog.prompt_cache.setValue(64)
+    dialog.prompt_checkpoints.setValue(0)
     assert words_of(dialog) != before
     dialog.n_threads.setValue(2)
     dialog.use_mmap.setChecked(False)
@@ -67,7 +70,13 @@ def test_the_open_dialog_tells_what_a_file_is_before_it_is_loaded(qtbot: QtBot, 
     assert window.session.model_settings is not None
     assert window.session.model_settings.use_mmap is False
     assert window.setup.values.context.n_threads == 2
-    assert window.setup.values.context.n_ctx == 8192
+    context = window.setup.values.context
+    assert (context.n_ctx, context.shift, context.prompt_cache_mib, context.prompt_checkpoints_mib) == (
+        8192,
+        True,
+        64,
+        0,
+    )
 
 
 @pytest.mark.parametrize("content", [b"", b"GGUF", b"not a model at all"])

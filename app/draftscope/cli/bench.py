@@ -20,6 +20,7 @@ from draftscope.cli.options import (
     add_model,
     add_prompt_options,
     add_sampling_options,
+    add_slot_memory_options,
     at_least,
     comma_list,
     one_of,
@@ -74,6 +75,7 @@ def add_parser(subparsers: Any) -> None:
     add("--repeat", metavar="R", type=at_least(1), default=_DEFAULT_REPEAT, help="counted runs of each (default 5)")
     add_prompt_options(parser.add_argument_group("prompts (default: those of the demo)"))
     add_sampling_options(parser.add_argument_group("generation (default: 64 tokens at temperature 0)"))
+    add_slot_memory_options(parser.add_argument_group("what slots keep"))
     add_engine_options(parser.add_argument_group("model and engine"))
     parser.add_argument("--json", action="store_true", help="print the result as JSON instead of tables")
     parser.set_defaults(max_tokens=_DEFAULT_MAX_TOKENS, temp=0.0)

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from draftscope.cli.edit_workload import EditWorkload, bundled_conversations
 from draftscope.cli.failure import UsageError
-from draftscope.cli.options import demo_prompts, model_settings, prompts_of, with_given
+from draftscope.cli.options import demo_prompts, model_settings, prompts_of, with_given, with_slot_memory
 from draftscope.cli.prompts import RunPrompt
 from draftscope.engine.protocol import (
     CheckpointMode,
@@ -177,7 +177,7 @@ def make_bench_plan(options: argparse.Namespace) -> BenchPlan:
     edit = _edit_workload(options)
     given = [RunPrompt(Prompt())] if edit else prompts_of(options) or _plain_texts()
     prompts = [with_given(prompt, options) for prompt in given]
-    common = ContextSettings(n_threads=options.threads)
+    common = with_slot_memory(ContextSettings(n_threads=options.threads), options)
     return BenchPlan(
         model=model_settings(options),
         common=common if options.ctx is None else replace(common, n_ctx=options.ctx),

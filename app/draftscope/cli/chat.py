@@ -21,6 +21,7 @@ from draftscope.cli.options import (
     add_engine_options,
     add_model,
     add_sampling_options,
+    add_slot_memory_options,
     add_speculation_options,
     context_settings,
     demo_prompts,
@@ -65,6 +66,7 @@ def add_parser(subparsers: Any) -> None:
     generation = parser.add_argument_group("generation")
     add_sampling_options(generation)
     add_format_options(generation)
+    add_slot_memory_options(parser.add_argument_group("what slots keep"))
     add_engine_options(parser.add_argument_group("model and engine"))
     output = parser.add_argument_group("output")
     output.add_argument("--trace", metavar="OUT.dscope", type=Path, help="record the whole conversation")

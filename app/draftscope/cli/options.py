@@ -92,11 +92,40 @@ def context_settings(options: argparse.Namespace, n_slots: int) -> ContextSettin
     defaults = ContextSettings(n_slots=n_slots, use_mtp=not options.no_mtp)
     given: dict[str, Any] = {"n_ctx": options.ctx, "n_draft_max": options.draft_max}
     return replace(
-        defaults,
+        with_slot_memory(defaults, options),
         checkpoint=CheckpointMode(options.checkpoint),
         n_threads=options.threads,
         catch_up=CatchUp(options.catch_up),
         replay=Replay(options.replay),
+        **{name: value for name, value in given.items() if value is not None},
+    )
+
+
+def add_slot_memory_options(group: Any) -> None:
+    """What slots keep of earlier prompts; see ``with_slot_memory``."""
+    defaults, add = ContextSettings(), group.add_argument
+    text = f"host memory for earlier positions of the slots (default {defaults.prompt_checkpoints_mib}); 0: off"
+    add("--prompt-checkpoints", metavar="MIB", type=at_least(0), help=text)
+    text = f"tokens between two of them, at most (default {defaults.prompt_checkpoint_spacing})"
+    add("--prompt-checkpoint-spacing", metavar="N", type=at_least(16), help=text)
+    text = f"host memory for prompts that left their slots (default {defaults.prompt_cache_mib}); 0: off"
+    add("--prompt-cache", metavar="MIB", type=at_least(0), help=text)
+    add("--context-shift", action="store_true", help="a full slot forgets its older half instead of ending its task")
+    text = "save states without their hidden rows, which are zero after a restore: to see what they are worth"
+    add("--no-hooks", action="store_true", help=text)
+
+
+def with_slot_memory(context: ContextSettings, options: argparse.Namespace) -> ContextSettings:
+    """The contexts with what the slot memory options say."""
+    given = {
+        "prompt_checkpoints_mib": options.prompt_checkpoints,
+        "prompt_checkpoint_spacing": options.prompt_checkpoint_spacing,
+        "prompt_cache_mib": options.prompt_cache,
+    }
+    return replace(
+        context,
+        use_hooks=not options.no_hooks,
+        shift=options.context_shift,
         **{name: value for name, value in given.items() if value is not None},
     )
 

@@ -54,6 +54,8 @@ def _lines(summary: dict[str, Any]) -> Iterator[str]:
             yield f"drafts      {speculation['reason']}"
     else:
         yield f"no drafts   {speculation['reason']}"
+    if summary["settings"]["context"]["shift"] and not summary["model"]["shifts"]:
+        yield f"full slots  end: {summary['model']['why_not_shift']}"
     yield from _fallbacks(summary["fallbacks"])
     yield from _slot_files(summary["slot_files"])
     totals = summary["totals"]

@@ -77,6 +77,8 @@ def report_of(model: ModelSettings, context: ContextSettings, load_ms: float) ->
         engine="scripted",
         is_patched=False,
         load_ms=load_ms,
+        shifts=context.shift and not is_recurrent,
+        why_not_shift="The scripted model has recurrent layers." if is_recurrent else "",
         memory=memory_of(context, mechanism, is_recurrent=is_recurrent, n_draft=speculation.n_draft_max),
     )
 

@@ -300,15 +300,15 @@ class NativeBackend:
                 replay=_REPLAYS[context.replay],
                 host_room_bytes=host_room,
                 state_bytes=self._state_bytes,
-                prompt_checkpoints_bytes=context.prompt_checkpoints_mib << 20,
+                prompt_checkpoints_bytes=_budget(context.prompt_checkpoints_mib),
                 prompt_checkpoint_spacing=context.prompt_checkpoint_spacing,
-                prompt_cache_bytes=context.prompt_cache_mib << 20,
+                prompt_cache_bytes=_budget(context.prompt_cache_mib),
                 use_hooks=context.use_hooks,
                 shift=context.shift,
                 keep_going=keep_going,
             )
         self._predicted = self._predict(context, fields)
-        return fields
+        return fields | {"shifts": context.shift and not fields["why_not_shift"]}
 
     def _report(self, fields: dict[str, Any]) -> ModelReport:
         way = dict(fields["way_back"])
@@ -332,6 +332,12 @@ class NativeBackend:
                 "memory": self.memory_use(),
             }
         )
+
+
+def _budget(mib: int) -> int:
+    """Bytes of host memory that may be taken: what is allowed, and at most a quarter of what is free now."""
+    available = available_bytes()
+    return mib << 20 if available is None else min(mib << 20, available // 4)
 
 
 def _speculation(fields: dict[str, Any]) -> Speculation:

@@ -346,7 +346,10 @@ class DecodeCost:
 
 @dataclass(frozen=True, slots=True)
 class ModelReport:
-    """What was loaded and granted; sizes in bytes, ``n_ctx`` per slot in tokens, times in milliseconds."""
+    """What was loaded and granted; sizes in bytes, ``n_ctx`` per slot in tokens, times in milliseconds.
+
+    ``shifts``: a full slot forgets the older half of its tokens; ``why_not_shift``: why this model's contexts cannot.
+    """
 
     path: str
     description: str
@@ -371,6 +374,7 @@ class ModelReport:
     is_patched: bool
     load_ms: float
     memory: tuple[MemoryUse, ...] = ()
+    shifts: bool = False
     why_not_shift: str = ""
 
 

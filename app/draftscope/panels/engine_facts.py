@@ -62,6 +62,11 @@ def context_section(model: ModelReport) -> Section:
                 "Texts longer than the model was trained on may lose their sense.",
                 "warn" if model.n_ctx > model.n_ctx_train > 0 else "",
             ),
+            Fact(
+                "A full slot",
+                "forgets its older half and goes on" if model.shifts else "ends its task",
+                model.why_not_shift or "Context shift is switched on in the open dialog.",
+            ),
             Fact("Threads", f"{model.n_threads}"),
             Fact("Devices", ", ".join(model.devices) or "CPU"),
             Fact("Engine", f"{model.engine}, {build}"),

@@ -147,6 +147,9 @@ def from_settings(settings: Settings) -> SetupValues:
         n_ctx=settings.whole("context/n_ctx"),
         checkpoint=CheckpointMode(settings.text("context/checkpoint")),
         n_threads=settings.whole("context/n_threads"),
+        shift=settings.flag("context/shift"),
+        prompt_checkpoints_mib=settings.whole("context/prompt_checkpoints_mib"),
+        prompt_cache_mib=settings.whole("context/prompt_cache_mib"),
     )
     return SetupValues(
         with_draft_length(context, settings.whole("context/n_draft_max")),
@@ -172,6 +175,9 @@ def _to_settings(values: SetupValues, settings: Settings) -> None:
     settings.set("context/n_slots", context.n_slots)
     settings.set("context/n_ctx", context.n_ctx)
     settings.set("context/n_threads", context.n_threads)
+    settings.set("context/shift", context.shift)
+    settings.set("context/prompt_checkpoints_mib", context.prompt_checkpoints_mib)
+    settings.set("context/prompt_cache_mib", context.prompt_cache_mib)
     settings.set("context/n_draft_max", context.n_draft_max if context.use_mtp else 0)
     settings.set("context/checkpoint", context.checkpoint.value)
     for name, value in as_plain(values.sampling).items():

@@ -63,7 +63,11 @@ class OpenDialog(QDialog):
         self.rpc_servers = QLineEdit(settings.text("model/rpc_servers"))
         self.rpc_note = QLabel()
         self.n_threads = _spin("context/n_threads", setup.values.context.n_threads)
-        self.n_ctx = _spin("context/n_ctx", setup.values.context.n_ctx)
+        context = setup.values.context
+        self.n_ctx = _spin("context/n_ctx", context.n_ctx)
+        self.shift = QCheckBox("A full slot forgets its older half")
+        self.prompt_checkpoints = _spin("context/prompt_checkpoints_mib", context.prompt_checkpoints_mib)
+        self.prompt_cache = _spin("context/prompt_cache_mib", context.prompt_cache_mib)
         self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
         self.open_button = self.buttons.addButton("Open", QDialogButtonBox.ButtonRole.AcceptRole)
         self._build()
@@ -107,7 +111,10 @@ class OpenDialog(QDialog):
         self.rpc_note.setWordWrap(True)
         self._tell_rpc_servers()
         self.use_mmap.setChecked(self._settings.flag("model/use_mmap"))
-        self.use_mmap.setToolTip(BY_KEY["model/use_mmap"].description)
+        self.shift.setChecked(self._setup.values.context.shift)
+        for spin in (self.prompt_checkpoints, self.prompt_cache):
+            spin.setSpecialValueText("none")
+            spin.setSingleStep(256)
         self.n_ctx.setSingleStep(256)
         self.n_ctx.valueChanged.connect(self._tell_facts)
         form = QFormLayout()
@@ -118,13 +125,17 @@ class OpenDialog(QDialog):
             ("RPC servers", self.rpc_servers, "model/rpc_servers"),
             ("Threads", self.n_threads, "context/n_threads"),
             ("Context of a slot, in tokens", self.n_ctx, "context/n_ctx"),
+            ("Prompt checkpoints, in MiB", self.prompt_checkpoints, "context/prompt_checkpoints_mib"),
+            ("Prompt cache, in MiB", self.prompt_cache, "context/prompt_cache_mib"),
         ):
             control.setToolTip(BY_KEY[key].description)
             control.setAccessibleName(text)
             form.addRow(text, control)
             if control is self.rpc_servers:
                 form.addRow("", self.rpc_note)
-        form.addRow("", self.use_mmap)
+        for check, key in ((self.shift, "context/shift"), (self.use_mmap, "model/use_mmap")):
+            check.setToolTip(BY_KEY[key].description)
+            form.addRow("", check)
         box = QGroupBox("How to load it")
         box.setLayout(form)
         return box
@@ -166,7 +177,14 @@ class OpenDialog(QDialog):
         self._settings.set("model/rpc_servers", self.rpc_servers.text().strip())
         self._settings.set("model/use_mmap", self.use_mmap.isChecked())
         values = self._setup.values
-        context = replace(values.context, n_threads=self.n_threads.value(), n_ctx=self.n_ctx.value())
+        context = replace(
+            values.context,
+            n_threads=self.n_threads.value(),
+            n_ctx=self.n_ctx.value(),
+            shift=self.shift.isChecked(),
+            prompt_checkpoints_mib=self.prompt_checkpoints.value(),
+            prompt_cache_mib=self.prompt_cache.value(),
+        )
         self._setup.change(replace(values, context=context))
         path, draft = self._chosen(), self._chosen_draft()
         self._settings.set_draft(path, "" if draft is None else str(draft))
