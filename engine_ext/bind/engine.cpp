@@ -295,9 +295,10 @@ void register_engine(nb::module_ & m) {
             }
             return kinds;
         }, "(kind, host bytes, device bytes) of all slots together.")
-        .def("inject_faults", [](PyEngine & self, int save, int restore, int drop_tail, int device_room, int lost) {
-            self.engine.inject({save, restore, drop_tail, device_room, lost});
-        }, nb::kw_only(), "save"_a = 0, "restore"_a = 0, "drop_tail"_a = 0, "device_room"_a = 0, "lost"_a = 0, "Let the next so many of each fail; for tests.")
+        .def("inject_faults", [](PyEngine & self, int save, int restore, int drop_tail, int device_room, int lost, int cancel) {
+            self.engine.inject({save, restore, drop_tail, device_room, lost, cancel});
+        }, nb::kw_only(), "save"_a = 0, "restore"_a = 0, "drop_tail"_a = 0, "device_room"_a = 0, "lost"_a = 0, "cancel"_a = 0,
+             "Let the next so many of each fail; for tests.")
         .def("logits_of", [](PyEngine & self, int slot, const std::vector<int32_t> & tokens, const std::vector<int32_t> & chunks) {
             return self.engine.logits_of(slot, tokens, chunks);
         }, "slot"_a, "tokens"_a, "chunks"_a, "Logits after the tokens, decoded alone in a free slot; for tests.")

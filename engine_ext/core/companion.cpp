@@ -165,6 +165,9 @@ bool Companion::restore_whole(int32_t slot, const std::vector<uint8_t> & of_targ
                llama_memory_seq_pos_max(decoder.memory(), slot) == n - 1;
     };
     target.use_up_steps(slot);
+    if (Faults::take(faults.restore)) {
+        return false;
+    }
     return take(target, of_target, n_target) && (draft == nullptr || of_draft.empty() || take(*draft, of_draft, n_draft));
 }
 
@@ -183,7 +186,7 @@ void Companion::shift(int32_t slot, int32_t n_keep, int32_t n_discard) {
 
 bool Companion::in_step(int32_t slot, int32_t n_target, int32_t n_draft) const {
     return llama_memory_seq_pos_max(target.memory(), slot) == n_target - 1 &&
-           (draft == nullptr || n_draft < 0 || llama_memory_seq_pos_max(draft->memory(), slot) == n_draft - 1);
+           (draft == nullptr || llama_memory_seq_pos_max(draft->memory(), slot) == n_draft - 1);
 }
 
 bool Companion::can_drop_tail(Decoder & decoder) {

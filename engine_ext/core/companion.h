@@ -13,9 +13,9 @@
 namespace draftscope {
 
 // How many of the next calls fail as they would for real; for tests. lost: the target has lost the slot when it is to go
-// back to a saved state.
+// back to a saved state. cancel: all slots in flight are cancelled when decodes have asked so many times whether to go on.
 struct Faults {
-    int32_t save = 0, restore = 0, drop_tail = 0, device_room = 0, lost = 0;
+    int32_t save = 0, restore = 0, drop_tail = 0, device_room = 0, lost = 0, cancel = 0;
 
     static bool take(int32_t & count) { return count > 0 && count-- > 0; }
 };
@@ -86,8 +86,10 @@ public:
     // Forget the positions from n_keep to n_keep + n_discard, and move those behind them up. Only where can_shift().
     void shift(int32_t slot, int32_t n_keep, int32_t n_discard);
 
-    // Whether the target and the companion hold exactly that many positions (the companion counts where there is one;
-    // n_draft -1: it is not asked).
+    // The first position that the target holds of a slot in all of its layers; -1: the slot is empty.
+    int32_t first_position(int32_t slot) const { return llama_memory_seq_pos_min(target.memory(), slot); }
+
+    // Whether the target and the companion, where there is one, hold positions up to exactly these.
     bool in_step(int32_t slot, int32_t n_target, int32_t n_draft) const;
 
     // What the memory of a context can do, found out by decoding two tokens and dropping one; it is empty after that.

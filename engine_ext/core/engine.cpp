@@ -222,7 +222,15 @@ bool Engine::all_in_flight_cancelled() {
     if ((n_asked++ & 63u) == 0) {
         recorder.beat();
     }
-    return !in_flight.empty() && std::all_of(in_flight.begin(), in_flight.end(), [this](const Slot * slot) { return is_cancelled(slot->id); });
+    int32_t & n_until_cancel = parts->companion->faults.cancel;
+    if (Faults::take(n_until_cancel) && n_until_cancel == 0) {
+        std::for_each(in_flight.begin(), in_flight.end(), [this](const Slot * slot) { cancel(slot->id); });
+    }
+    // Of recurrent models an aborted decode may cost slots that are not in it their states: none that is at work, then.
+    const bool all_cancelled = std::all_of(in_flight.begin(), in_flight.end(), [this](const Slot * slot) { return is_cancelled(slot->id); });
+    return !in_flight.empty() && all_cancelled &&
+           (!model->is_recurrent() || std::all_of(parts->slots.begin(), parts->slots.end(),
+                                                  [this](const auto & slot) { return !slot->is_active() || is_cancelled(slot->id); }));
 }
 
 bool Engine::step() {

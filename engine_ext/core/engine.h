@@ -76,7 +76,7 @@ public:
     void cancel(int32_t slot);
 
     // Operations on a slot at rest (slot_operations.cpp). All throw EngineError, busy among others, and leave the slot as it
-    // was then; a state that libllama itself refuses leaves it empty.
+    // was then.
     SlotFacts            slot_facts(int32_t slot) const;
     std::vector<int32_t> slot_tokens(int32_t slot) const;
     void                 clear_slot(int32_t slot);

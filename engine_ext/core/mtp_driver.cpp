@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 namespace draftscope {
@@ -54,14 +55,25 @@ int32_t MtpDriver::n_waiting(int32_t slot) const {
 }
 
 void MtpDriver::begin(int32_t slot) {
-    begin_at(slot, 0, 0);
+    begin_late(slot, 0);
 }
 
-void MtpDriver::begin_at(int32_t slot, int32_t n_positions, int32_t n_known) {
-    Rows & of_slot         = at(slot);
-    of_slot.n_positions    = n_positions;
-    of_slot.has_begun_late = n_positions > 0 && llama_memory_seq_pos_max(draft->memory(), slot) < 0;
-    of_slot.waiting.assign(static_cast<size_t>(draft->n_embd()) * static_cast<size_t>(n_known + 1 - n_positions), 0.0f);
+void MtpDriver::begin_late(int32_t slot, int32_t n) {
+    at(slot).n_positions = at(slot).n_missing = n;
+    at(slot).waiting.assign(static_cast<size_t>(draft->n_embd()), 0.0f);
+}
+
+void MtpDriver::forget_rows(int32_t slot) {
+    std::fill(at(slot).waiting.begin(), at(slot).waiting.end(), 0.0f);
+}
+
+void MtpDriver::shift(int32_t slot, int32_t n_keep, int32_t n_discard) {
+    Rows & of_slot = at(slot);
+    sits_out = family == MtpFamily::Assistant;
+    of_slot.n_positions -= n_discard;
+    if (of_slot.n_missing > n_keep) {
+        of_slot.n_missing = std::max(of_slot.n_missing - n_discard, n_keep);
+    }
 }
 
 bool MtpDriver::truncate(int32_t slot, int32_t n, Companion & companion) {
@@ -71,9 +83,12 @@ bool MtpDriver::truncate(int32_t slot, int32_t n, Companion & companion) {
         return companion.drop_drafted(slot, 0);
     }
     if (of_slot.n_positions > n) {
+        const bool dropped  = companion.drop_drafted(slot, n);
+        const bool is_empty = n_heads > 0 && llama_memory_seq_pos_max(draft->memory(), slot) < 0;    // also where a saved window did not reach back so far
         of_slot.n_positions = n;
+        of_slot.n_missing   = is_empty ? n : std::min(of_slot.n_missing, n);
         of_slot.waiting.clear();
-        return companion.drop_drafted(slot, n);
+        return dropped;
     }
     of_slot.waiting.resize(std::min(of_slot.waiting.size(), static_cast<size_t>(draft->n_embd()) * static_cast<size_t>(n + 1 - of_slot.n_positions)));
     return true;
@@ -85,11 +100,12 @@ std::optional<MtpState> MtpDriver::state_at(int32_t slot, int32_t n) const {
         return std::nullopt;
     }
     const ptrdiff_t n_floats = static_cast<ptrdiff_t>(draft->n_embd()) * (n + 1 - of_slot.n_positions);
-    return MtpState{of_slot.n_positions, {of_slot.waiting.begin(), of_slot.waiting.begin() + n_floats}, n_heads};
+    return MtpState{of_slot.n_positions, of_slot.n_missing, {of_slot.waiting.begin(), of_slot.waiting.begin() + n_floats}, n_heads};
 }
 
 void MtpDriver::set_state(int32_t slot, MtpState state) {
     at(slot).n_positions = state.n_positions;
+    at(slot).n_missing   = state.n_missing;
     at(slot).waiting     = std::move(state.rows);
 }
 
@@ -101,9 +117,8 @@ void MtpDriver::take_rows(int32_t slot, const Decoder & target, int32_t first, i
     }
 }
 
-int32_t MtpDriver::add_waiting(const Slot & slot, bool with_pending, bool is_output) {
-    const int32_t n    = n_waiting(slot.id) - (with_pending ? 0 : 1);
-    int32_t       last = -1;
+int32_t MtpDriver::add_waiting(const Slot & slot, int32_t n, bool is_output) {
+    int32_t last = -1;
     for (int32_t i = 0; i < n; i++) {
         const int32_t position = at(slot.id).n_positions + i;
         const bool    output   = is_output && i + 1 == n;
@@ -117,7 +132,6 @@ void MtpDriver::forget_waiting(int32_t slot, int32_t n) {
     std::vector<float> & waiting = at(slot).waiting;
     waiting.erase(waiting.begin(), waiting.begin() + static_cast<ptrdiff_t>(n) * draft->n_embd());
     at(slot).n_positions += n;
-    at(slot).has_begun_late = at(slot).has_begun_late && n == 0;
 }
 
 DecodeStatus MtpDriver::run(Phase phase, int32_t step) {
@@ -153,22 +167,32 @@ bool MtpDriver::choose_head(std::span<Slot * const> slots, int32_t head, Compani
 }
 
 DecodeStatus MtpDriver::feed(std::span<Slot * const> slots, Phase phase, Companion & companion) {
-    draft->clear();
-    for (const Slot * slot : slots) {
-        if (n_heads > 0) {
-            add_waiting(*slot, /*with_pending =*/false, /*is_output =*/false);
+    bool has_more = true;
+    while (has_more) {
+        std::vector<int32_t> n_fed;
+        int32_t              room = n_heads > 0 ? draft->capacity() : std::numeric_limits<int32_t>::max();    // an assistant is fed nothing
+        draft->clear();
+        has_more = false;
+        for (const Slot * slot : slots) {
+            const int32_t n_due = std::max(0, n_waiting(slot->id) - 1);
+            n_fed.push_back(std::min(n_due, room));
+            room -= n_fed.back();
+            has_more = has_more || n_fed.back() < n_due;
+            if (n_heads > 0) {
+                add_waiting(*slot, n_fed.back(), /*is_output =*/false);
+            }
         }
-    }
-    for (int32_t head = 0; head < n_heads && draft->size() > 0; head++) {
-        if (!choose_head(slots, head, companion)) {
-            return DecodeStatus::Failed;
+        for (int32_t head = 0; head < n_heads && draft->size() > 0; head++) {
+            if (!choose_head(slots, head, companion)) {
+                return DecodeStatus::Failed;
+            }
+            if (const DecodeStatus status = run(phase, head); status != DecodeStatus::Done) {
+                return status;
+            }
         }
-        if (const DecodeStatus status = run(phase, head); status != DecodeStatus::Done) {
-            return status;
+        for (size_t s = 0; s < slots.size(); s++) {
+            forget_waiting(slots[s]->id, n_fed[s]);
         }
-    }
-    for (const Slot * slot : slots) {
-        forget_waiting(slot->id, std::max(0, n_waiting(slot->id) - 1));
     }
     return DecodeStatus::Done;
 }
@@ -178,7 +202,7 @@ int32_t MtpDriver::add_step(const Slot & slot, const std::vector<float> & own) {
     const bool   is_chain  = family == MtpFamily::ChainedHeads;
     int32_t      last      = -1;
     if (n_drafted == 0 || is_chain) {
-        last = add_waiting(slot, /*with_pending =*/true, /*is_output =*/n_drafted == 0);
+        last = add_waiting(slot, n_waiting(slot.id), /*is_output =*/n_drafted == 0);
     }
     for (size_t i = is_chain || n_drafted == 0 ? 0 : n_drafted - 1; i < n_drafted; i++) {
         const int32_t position = family == MtpFamily::Assistant ? slot.n_tokens() - 1 : slot.n_tokens() + static_cast<int32_t>(i);

@@ -37,7 +37,8 @@ public:
     void take_rows(int32_t slot, const Decoder & target, int32_t first, int32_t count);
 
     // Decode the waiting rows, all but the pending one, without drafting: those of prompts (Phase::Prompt), or in decodes
-    // of their own (Phase::CatchUp), one for each head that is driven.
+    // of their own (Phase::CatchUp), one for each head that is driven. A prompt chunk and what an earlier task left may be
+    // more than one decode takes.
     [[nodiscard]] DecodeStatus feed(std::span<Slot * const> slots, Phase phase, Companion & companion);
 
     // Draft n tokens in each slot (slot.draft, slot.draft_probability).
@@ -54,18 +55,17 @@ public:
     [[nodiscard]] bool truncate(int32_t slot, int32_t n, Companion & companion);
 
     // ---- the hidden rows of a slot, to be saved beside a state of the target and put back with it
-    MtpState                state(int32_t slot) const { return {at(slot).n_positions, at(slot).waiting, n_heads}; }
+    MtpState                state(int32_t slot) const { return {at(slot).n_positions, at(slot).n_missing, at(slot).waiting, n_heads}; }
     std::optional<MtpState> state_at(int32_t slot, int32_t n) const;    // as it was when n positions were known; none: that is gone
     void                    set_state(int32_t slot, MtpState state);    // the companion holds those positions
-    // Without the rows: they are zero. n_positions: of the companion, or those that it lacks if it is empty.
-    void begin_at(int32_t slot, int32_t n_positions, int32_t n_known);
-    bool has_begun_late(int32_t slot) const { return at(slot).has_begun_late; }
-    // Of positions that it holds. libllama moves the keys with the next decode of the target: an assistant would find
-    // them still turned for their old places, so it sits out one round.
-    void shift(int32_t slot, int32_t n_discard) {
-        at(slot).n_positions -= n_discard;
-        sits_out = family == MtpFamily::Assistant;
-    }
+    // The companion is empty and lacks the first n positions; the pending row is zero.
+    void begin_late(int32_t slot, int32_t n);
+    void forget_rows(int32_t slot);    // those that wait: they are zero
+    // Of n_positions. libllama moves the keys with the next decode of the target: an assistant would find them still turned
+    // for their old places, so it sits out one round.
+    void shift(int32_t slot, int32_t n_keep, int32_t n_discard);
+    // Positions up to the newest in the memory.
+    int32_t n_held(int32_t slot) const { return at(slot).n_positions > at(slot).n_missing ? at(slot).n_positions : 0; }
     // Whether a state has keys for every head that drafts here.
     bool has_all_heads(const MtpState & state) const { return state.n_heads >= n_heads; }
 
@@ -79,13 +79,13 @@ private:
     struct Rows {
         int32_t            n_positions = 0;    // positions in the MTP context's memory
         std::vector<float> waiting;            // hidden rows for tokens[n_positions] and on
-        bool               has_begun_late = false;    // the MTP context lacks the first of these positions
+        int32_t            n_missing   = 0;    // the first of these positions, which it lacks
     };
     Rows &       at(int32_t slot) { return rows[static_cast<size_t>(slot)]; }
     const Rows & at(int32_t slot) const { return rows[static_cast<size_t>(slot)]; }
 
-    // Returns the batch index of the slot's last row; -1 when there was none to add. is_output: the last row is one.
-    int32_t add_waiting(const Slot & slot, bool with_pending, bool is_output);
+    // The first n. Returns the batch index of the last; -1 when there was none to add. is_output: the last row is one.
+    int32_t add_waiting(const Slot & slot, int32_t n, bool is_output);
     // The rows of the slot's next draft step; own: the rows that the heads returned in the steps before. Returns the index
     // of the row that the step drafts from.
     int32_t add_step(const Slot & slot, const std::vector<float> & own);

@@ -28,7 +28,7 @@ Parts::Parts(const Model & model, const Model * assistant, const ContextSettings
     contexts->is_unified = layout.has_spares;
     contexts->drops_any_tail = !model.is_recurrent() && (llama_model_n_swa(model.get()) == 0 || speculation.is_active);
     contexts->n_steps_back   = way_back.n_rs_seq_granted;
-    slot_memory              = std::make_unique<SlotMemory>(*contexts, settings.n_slots);
+    slot_memory              = std::make_unique<SlotMemory>(*contexts, slots);
     contexts->memory         = slot_memory.get();
     contexts->ends_at        = settings.shift && slot_memory->why_not_shift().empty() ? std::numeric_limits<int32_t>::max() : settings.n_ctx;
     scheduler = std::make_unique<Scheduler>(*contexts, counts);

@@ -7,10 +7,11 @@ namespace draftscope {
 
 int32_t PromptCheckpoints::last(int32_t slot, int32_t n_decoded) const {
     const PromptCheckpoint * found = newest(slot, n_decoded);
-    return found == nullptr ? 0 : found->position;
+    const int32_t            before = tried_at[static_cast<size_t>(slot)];
+    return std::max(found == nullptr ? 0 : found->position, before <= n_decoded ? before : 0);
 }
 
-std::vector<std::pair<int32_t, int32_t>> PromptCheckpoints::add(int32_t slot, PromptCheckpoint checkpoint) {
+std::vector<PromptCheckpoints::Gone> PromptCheckpoints::add(int32_t slot, PromptCheckpoint checkpoint) {
     std::vector<PromptCheckpoint> & list     = at(slot);
     const int32_t                   position = checkpoint.position;
     std::erase_if(list, [position](const PromptCheckpoint & other) { return other.position == position; });
@@ -32,7 +33,15 @@ const PromptCheckpoint * PromptCheckpoints::newest(int32_t slot, int32_t limit) 
     return found;
 }
 
+void PromptCheckpoints::forget(int32_t slot) {
+    at(slot) = {};
+    tried(slot, 0);
+}
+
 void PromptCheckpoints::drop_behind(int32_t slot, int32_t n) {
+    if (tried_at[static_cast<size_t>(slot)] > n) {
+        tried(slot, 0);
+    }
     std::erase_if(at(slot), [n](const PromptCheckpoint & checkpoint) { return checkpoint.position > n; });
 }
 
@@ -52,12 +61,12 @@ int64_t PromptCheckpoints::size_bytes() const {
     return sum;
 }
 
-std::vector<std::pair<int32_t, int32_t>> PromptCheckpoints::shrink(int32_t but_slot, int32_t but_position) {
-    std::vector<std::pair<int32_t, int32_t>> gone;
+std::vector<PromptCheckpoints::Gone> PromptCheckpoints::shrink(int32_t but_slot, int32_t but_position) {
+    std::vector<Gone> gone;
     while (size_bytes() > budget_bytes) {
         const auto [slot, index] = least_missed(but_slot, but_position);
         std::vector<PromptCheckpoint> & list = at(slot);
-        gone.emplace_back(slot, list[index].position);
+        gone.push_back({slot, list[index].position, list[index].size_bytes()});
         list.erase(list.begin() + static_cast<ptrdiff_t>(index));
     }
     return gone;

@@ -37,7 +37,7 @@ ReusePlan plan_reuse(const Past & past, const std::vector<int32_t> & prompt) {
         plan.reuse = Reuse::NothingCommon;
     } else if (plan.n_best == past.n_decoded) {
         plan.reuse = Reuse::Kept;
-    } else if (past.drops_any_tail) {
+    } else if (plan.n_best >= past.n_least) {
         plan.reuse = Reuse::TailDropped;
     } else {
         for (const PromptCheckpoint & checkpoint : past.checkpoints) {

@@ -17,7 +17,7 @@ struct Past {
     std::optional<int32_t>                n_draft;      // positions of the MTP context; none when nothing is drafted
     int32_t                               n_known;      // positions whose hidden rows are known; n_decoded when nothing is drafted
     const std::vector<PromptCheckpoint> & checkpoints;
-    bool                                  drops_any_tail;    // whether the target's memory can drop positions from anywhere on
+    int32_t                               n_least;    // positions that must stay when the target's memory drops its tail
 };
 
 struct ReusePlan {

@@ -19,7 +19,8 @@ void Round::run(std::span<Slot * const> generating) {
     draft();
     checkpoint();
     for (const std::span<Slot * const> part : parts()) {
-        if (verify(part)) {
+        const bool is_lost = part.front()->state() != SlotState::Generating;    // by a decode before it that did not succeed
+        if (!is_lost && verify(part)) {
             for (Entry & entry : entries) {
                 accept(entry);
             }
@@ -61,7 +62,7 @@ void Round::draft() {
     const DecodeStatus status =
         contexts.driver->draft_tokens(slots, contexts.settings.n_draft_max, contexts.settings.catch_up_alone, contexts.companion);
     if (status != DecodeStatus::Done) {
-        contexts.memory->end_all(slots, status, "the draft");
+        contexts.memory->end_all(slots, status, SlotMemory::Decode::Draft, "the draft");
         slots.clear();
         return;
     }
@@ -103,7 +104,7 @@ void Round::replay_alone() {
     const int64_t      t_start = now_ns();
     const DecodeStatus status  = decode_target(contexts, counts, Phase::Replay);
     if (status != DecodeStatus::Done) {
-        contexts.memory->end_all(behind, status, "the replay");
+        contexts.memory->end_all(behind, status, SlotMemory::Decode::Target, "the replay");
         return;
     }
     for (size_t i = 0; i < behind.size(); i++) {
@@ -206,7 +207,7 @@ bool Round::verify(std::span<Slot * const> part) {
     const int64_t      t_start = now_ns();
     const DecodeStatus status  = decode_target(contexts, counts, Phase::Verify);
     if (status != DecodeStatus::Done) {
-        contexts.memory->end_all(part, status, "the verification");
+        contexts.memory->end_all(part, status, SlotMemory::Decode::Target, "the verification");
         return false;
     }
     const bool has_ride = std::any_of(entries.begin(), entries.end(), [](const Entry & entry) { return entry.n_replay > 0; });
@@ -283,7 +284,7 @@ void Round::go_back(Entry & entry, int32_t n_before) {
 }
 
 void Round::check(Slot & slot) {
-    const int32_t n_draft = contexts.driver == nullptr ? 0 : contexts.driver->n_positions(slot.id);
+    const int32_t n_draft = contexts.driver == nullptr ? 0 : contexts.driver->n_held(slot.id);
     if (!contexts.companion.in_step(slot.id, slot.n_decoded, n_draft)) {
         begin_anew(slot, FallbackReason::PositionMismatch);
     }

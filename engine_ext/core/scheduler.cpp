@@ -103,7 +103,7 @@ void Scheduler::prefill_chunk(std::span<Slot * const> slots) {
         fed.push_back(share.slot);
     }
     if (status != DecodeStatus::Done) {
-        contexts.memory->end_all(fed, status, "the prompt");
+        contexts.memory->end_all(fed, status, SlotMemory::Decode::Target, "the prompt");
         return;
     }
     for (const Share & share : shares) {
@@ -117,7 +117,7 @@ void Scheduler::prefill_chunk(std::span<Slot * const> slots) {
     }
     if (contexts.driver != nullptr) {
         if (const DecodeStatus fed_status = contexts.driver->feed(fed, Phase::Prompt, contexts.companion); fed_status != DecodeStatus::Done) {
-            contexts.memory->end_all(fed, fed_status, "the prompt in the MTP context");
+            contexts.memory->end_all(fed, fed_status, SlotMemory::Decode::Draft, "the prompt in the MTP context");
             return;
         }
     }

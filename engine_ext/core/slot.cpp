@@ -52,7 +52,6 @@ void Slot::forget_tokens(int32_t first, int32_t n) {
 }
 
 void Slot::prefill_again() {
-    n_decoded = 0;
     draft.clear();
     draft_probability.clear();
     set_state(SlotState::Prompt, StopReason::None);

@@ -59,7 +59,7 @@ public:
     // Not active: the slot holds these tokens now, of which n are in memory.
     void hold(std::vector<int32_t> tokens_, int32_t n);
     void forget_tokens(int32_t first, int32_t n);    // of those in memory
-    void prefill_again();    // memory was cleared: decode the known tokens once more
+    void prefill_again();    // memory has lost tokens: decode those from n_decoded on once more
     void begin_generating();
 
     // Sample the target's next token from an output of the last decode. `no_token`: the grammar leaves none, and the task has ended.

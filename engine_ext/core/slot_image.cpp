@@ -140,6 +140,19 @@ std::vector<uint8_t> encode(const SlotImage & image, int32_t width) {
 
 namespace {
 
+// Rows that do not fit the positions would be paired with the wrong tokens.
+void check_rows(const SlotImage & image, int32_t width) {
+    const bool has_keys = image.has_rows && image.rows.n_heads > 0;    // an assistant reads those of the target
+    if (has_keys == image.draft.empty()) {
+        refuse("it has a state of the MTP context without hidden rows, or those without a state");
+    }
+    const int32_t n_known = image.rows.n_known(width), n_tokens = static_cast<int32_t>(image.tokens.size());
+    if (image.has_rows && (n_known < image.n_decoded || n_known > n_tokens)) {
+        refuse("its hidden rows are those of " + std::to_string(n_known) + " positions, and it has decoded " + std::to_string(image.n_decoded) + " of " +
+               std::to_string(n_tokens) + " tokens");
+    }
+}
+
 PromptCheckpoint read_checkpoint(Reader & reader, const SlotImage & image, int32_t width) {
     const auto head = reader.value<CheckpointHeader>();
     if (head.position < 1 || head.position > image.n_decoded || (!image.checkpoints.empty() && head.position <= image.checkpoints.back().position)) {
@@ -150,6 +163,10 @@ PromptCheckpoint read_checkpoint(Reader & reader, const SlotImage & image, int32
     checkpoint.state    = reader.bytes(head.state_bytes);
     if (image.has_rows) {
         checkpoint.rows = decode_mtp_state(reader.bytes(head.rows_bytes), width, checkpoint.position + 1);
+        const MtpState & rows = checkpoint.rows;
+        if (rows.n_known(width) != checkpoint.position || rows.n_positions > image.rows.n_positions || rows.n_missing != image.rows.n_missing) {
+            refuse("the hidden rows of a prompt checkpoint in it are not those of its position");
+        }
     }
     return checkpoint;
 }
@@ -158,8 +175,8 @@ PromptCheckpoint read_checkpoint(Reader & reader, const SlotImage & image, int32
 
 SlotImage decode_slot_image(const std::vector<uint8_t> & bytes, int32_t width, int32_t n_vocab, int32_t n_ctx) {
     const Header header = check(bytes);
-    if (header.n_tokens >= n_ctx) {
-        refuse("it holds " + std::to_string(header.n_tokens) + " tokens, and a slot has room for " + std::to_string(n_ctx - 1));
+    if (header.n_tokens > n_ctx) {
+        refuse("it holds " + std::to_string(header.n_tokens) + " tokens, and a slot has room for " + std::to_string(n_ctx));
     }
     Reader    reader(bytes.data() + sizeof header, bytes.data() + bytes.size() - sizeof(uint64_t));
     SlotImage image;
@@ -176,6 +193,7 @@ SlotImage decode_slot_image(const std::vector<uint8_t> & bytes, int32_t width, i
         image.has_rows = true;
         image.rows     = decode_mtp_state(reader.bytes(header.rows_bytes), width, header.n_tokens + 1);
     }
+    check_rows(image, width);
     for (uint64_t i = 0; i < header.n_checkpoints; i++) {
         image.checkpoints.push_back(read_checkpoint(reader, image, width));
     }

@@ -25,7 +25,7 @@ struct SlotImage {
 std::vector<uint8_t> encode(const SlotImage & image, int32_t width);
 
 // Throws EngineError(bad_state): wrong magic, version, sizes or hash, a token outside the vocabulary of n_vocab tokens,
-// more tokens than n_ctx - 1, and what decode_mtp_state refuses.
+// more tokens than n_ctx, rows of other positions, and what decode_mtp_state refuses.
 SlotImage decode_slot_image(const std::vector<uint8_t> & bytes, int32_t width, int32_t n_vocab, int32_t n_ctx);
 
 }  // namespace draftscope

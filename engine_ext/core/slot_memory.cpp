@@ -3,6 +3,7 @@
 #include "error.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace draftscope {
@@ -22,9 +23,10 @@ std::string name_of(const Slot & slot) {
 
 }  // namespace
 
-SlotMemory::SlotMemory(Contexts & contexts_, int32_t n_slots)
+SlotMemory::SlotMemory(Contexts & contexts_, const std::vector<std::unique_ptr<Slot>> & slots_)
     : contexts(contexts_),
-      checkpoints(n_slots, contexts_.settings.prompt_checkpoints_bytes, contexts_.settings.prompt_checkpoint_spacing),
+      slots(slots_),
+      checkpoints(static_cast<int32_t>(slots_.size()), contexts_.settings.prompt_checkpoints_bytes, contexts_.settings.prompt_checkpoint_spacing),
       cache(contexts_.settings.prompt_cache_bytes) {}
 
 // ---- the end of a task
@@ -32,7 +34,7 @@ SlotMemory::SlotMemory(Contexts & contexts_, int32_t n_slots)
 void SlotMemory::forget(Slot & slot) {
     contexts.companion.clear(slot.id);
     contexts.checkpoint.discard(slot.id);
-    checkpoints.take(slot.id);
+    checkpoints.forget(slot.id);
     if (contexts.driver != nullptr) {
         contexts.driver->begin(slot.id);
     }
@@ -60,29 +62,60 @@ void SlotMemory::lose(Slot & slot, StopReason reason, const std::string & error)
     contexts.recorder.slot_operation(slot.id, operation, now_ns(), slot.n_tokens(), 0, Reuse::Refused, 0);
 }
 
-void SlotMemory::end_all(std::span<Slot * const> slots, DecodeStatus status, const char * what) {
-    for (Slot * slot : slots) {
+void SlotMemory::end_all(std::span<Slot * const> ended, DecodeStatus status, Decode decode, const char * what) {
+    for (Slot * slot : ended) {
         if (status != DecodeStatus::Aborted) {
             lose(*slot, StopReason::Failed, std::string("llama.cpp could not decode ") + what + " of " + name_of(*slot) + ".");
-        } else if (recover(*slot) && slot->is_active()) {
+        } else if (recover(*slot, decode) && slot->is_active()) {
             rest(*slot, StopReason::Cancelled);
         } else if (slot->is_active()) {
             lose(*slot, StopReason::Cancelled);
         }
     }
+    if (decode == Decode::Target && contexts.model.is_recurrent()) {
+        for (const auto & slot : slots) {
+            if (std::find(ended.begin(), ended.end(), slot.get()) == ended.end()) {
+                distrust(*slot);
+            }
+        }
+    }
+}
+
+// libllama puts the recurrent states of a decode side by side and moves those of other slots out of the way: their places
+// change at once, but the graph copies them, and one that was not computed to its end has not copied all. What a slot holds
+// is worth no more than its newest prompt checkpoint then.
+void SlotMemory::distrust(Slot & slot) {
+    if (slot.n_decoded == 0) {
+        return;
+    }
+    contexts.checkpoint.discard(slot.id);
+    const PromptCheckpoint * found = checkpoints.newest(slot.id, slot.n_decoded - (slot.is_active() ? 1 : 0));
+    if (found == nullptr || !restore(slot, *found)) {
+        const int64_t t_start = now_ns();
+        forget(slot);
+        contexts.recorder.slot_operation(slot.id, Operation::Clear, t_start, slot.n_tokens(), 0, Reuse::Refused, 0);
+    }
+    if (slot.state() == SlotState::Generating) {
+        contexts.recorder.fallback(slot.id, FallbackReason::RestoreFailed, slot.n_tokens(), contexts.checkpoint.mechanism(), Mechanism::None);
+        slot.prefill_again();
+    }
 }
 
 // What an aborted decode leaves in a memory is not known, but for what was there before it.
-bool SlotMemory::recover(Slot & slot) {
-    contexts.is_in_order = false;
-    contexts.target.use_up_steps(slot.id);
+bool SlotMemory::recover(Slot & slot, Decode decode) {
     if (contexts.driver != nullptr && !contexts.companion.drop_drafted(slot.id, contexts.driver->n_positions(slot.id))) {
         return false;
     }
-    if (contexts.drops_any_tail) {
+    if (decode == Decode::Draft) {
+        return true;
+    }
+    contexts.is_in_order = false;
+    contexts.target.use_up_steps(slot.id);
+    if (n_least(contexts.companion.first_position(slot.id)) <= slot.n_decoded) {
         return contexts.companion.drop_target_tail(slot.id, slot.n_decoded);
     }
-    if (contexts.checkpoint.saves(slot.id) && contexts.checkpoint.holds(slot)) {
+    const bool is_apart = contexts.checkpoint.mechanism_of(slot.id) != Mechanism::Cow;    // a spare lies among the states that were moved
+    if (is_apart && contexts.checkpoint.saves(slot.id) && contexts.checkpoint.holds(slot)) {
         return contexts.checkpoint.go_back(slot, slot.n_decoded) == FallbackReason::None;
     }
     const PromptCheckpoint * found = checkpoints.newest(slot.id, slot.n_decoded);
@@ -96,7 +129,16 @@ Past SlotMemory::past_of(const Slot & slot) const {
     if (contexts.driver != nullptr) {
         n_draft = contexts.driver->n_positions(slot.id);
     }
-    return {slot.tokens, slot.n_decoded, n_draft, n_known(slot), checkpoints.of(slot.id), contexts.drops_any_tail};
+    return {slot.tokens, slot.n_decoded, n_draft, n_known(slot), checkpoints.of(slot.id), n_least(contexts.companion.first_position(slot.id))};
+}
+
+// Positions that must stay when a slot drops its tail, whose memory begins at position `first`: windows that have forgotten
+// what lies before it must be whole, and a recurrent state cannot go back at all.
+int32_t SlotMemory::n_least(int32_t first) const {
+    if (contexts.model.is_recurrent()) {
+        return std::numeric_limits<int32_t>::max();
+    }
+    return first > 0 ? first + llama_model_n_swa(contexts.model.get()) : 0;
 }
 
 int32_t SlotMemory::n_known(const Slot & slot) const {
@@ -115,7 +157,7 @@ SlotMemory::Taken SlotMemory::take_up(Slot & slot, const std::vector<int32_t> & 
         Reuse     found = Reuse::None;
         swap_in(slot, prompt, plan, found);
         n_common     = std::min(plan.n_common, slot.n_decoded);
-        taken.reuse  = carry_out(slot, plan) ? (found == Reuse::Cached && plan.n_keep > 0 ? found : plan.reuse) : Reuse::Refused;
+        taken.reuse  = !carry_out(slot, plan) || found == Reuse::Refused ? Reuse::Refused : found == Reuse::Cached && plan.n_keep > 0 ? found : plan.reuse;
         taken.n_kept = slot.n_decoded;
         if (const PromptCheckpoint * end = checkpoints.newest(slot.id, taken.n_kept); taken.n_kept == static_cast<int32_t>(prompt.size()) && end != nullptr) {
             taken.logits = end->logits;
@@ -208,9 +250,10 @@ void SlotMemory::swap_in(Slot & slot, const std::vector<int32_t> & prompt, Reuse
         if (contexts.driver != nullptr) {
             n_draft = image->rows.n_positions;
         }
-        const int32_t n_rows  = static_cast<int32_t>(image->rows.rows.size()) / contexts.target.n_embd();
-        const int32_t n_ready = contexts.driver == nullptr ? image->n_decoded : image->rows.n_positions + n_rows - 1;
-        const ReusePlan of_image = plan_reuse({image->tokens, image->n_decoded, n_draft, n_ready, image->checkpoints, contexts.drops_any_tail}, prompt);
+        const int32_t n_ready = contexts.driver == nullptr ? image->n_decoded : image->rows.n_known(contexts.target.n_embd());
+        const int32_t   n_swa    = llama_model_n_swa(contexts.model.get());
+        const int32_t   first    = n_swa == 0 ? 0 : std::max(0, image->n_decoded - n_swa);    // libllama saves no more of windows
+        const ReusePlan of_image = plan_reuse({image->tokens, image->n_decoded, n_draft, n_ready, image->checkpoints, n_least(first)}, prompt);
         if (of_image.n_keep > n_best) {
             n_best = of_image.n_keep;
             best   = image;
@@ -228,9 +271,9 @@ void SlotMemory::swap_in(Slot & slot, const std::vector<int32_t> & prompt, Reuse
     if (loses || slot.n_decoded >= least_worth) {
         store(slot);
     }
-    put(slot, std::move(found), Operation::CacheTake);
-    contexts.recorder.n_cache_hits++;
-    how  = Reuse::Cached;
+    const bool is_taken = place(slot, std::move(found), Operation::CacheTake);
+    contexts.recorder.n_cache_hits += is_taken ? 1 : 0;
+    how  = is_taken ? Reuse::Cached : Reuse::Refused;
     plan = plan_reuse(past_of(slot), prompt);
 }
 
@@ -285,6 +328,7 @@ void SlotMemory::save(Slot & slot, std::span<const float> logits) {
         }
         checkpoint.rows = std::move(*rows);
     }
+    checkpoints.tried(slot.id, slot.n_decoded);
     if (!checkpoints.fits(contexts.companion.state_bytes(slot.id))) {
         return;
     }
@@ -296,8 +340,8 @@ void SlotMemory::save(Slot & slot, std::span<const float> logits) {
     const auto    gone       = checkpoints.add(slot.id, std::move(checkpoint));
     contexts.recorder.n_prompt_saves++;
     contexts.recorder.slot_operation(slot.id, Operation::PromptSave, t_start, slot.n_decoded, slot.n_decoded, Reuse::None, size_bytes);
-    for (const auto & [of, position] : gone) {
-        contexts.recorder.slot_operation(of, Operation::PromptEvict, now_ns(), position, position, Reuse::None, size_bytes);
+    for (const PromptCheckpoints::Gone & one : gone) {
+        contexts.recorder.slot_operation(one.slot, Operation::PromptEvict, now_ns(), one.position, one.position, Reuse::None, one.size_bytes);
     }
 }
 
@@ -346,10 +390,10 @@ void SlotMemory::shift(Slot & slot, int32_t n_keep, int32_t n_discard) {
     contexts.companion.shift(slot.id, n_keep, n_discard);
     slot.forget_tokens(n_keep, n_discard);
     if (contexts.driver != nullptr) {
-        contexts.driver->shift(slot.id, n_discard);
+        contexts.driver->shift(slot.id, n_keep, n_discard);
     }
     contexts.checkpoint.discard(slot.id);
-    checkpoints.take(slot.id);    // of positions that are others now
+    checkpoints.forget(slot.id);    // of positions that are others now
     contexts.recorder.slot_operation(slot.id, Operation::Shift, t_start, slot.n_tokens(), n_discard, Reuse::Shifted, 0);
 }
 
@@ -358,6 +402,12 @@ SlotImage SlotMemory::image(const Slot & slot, Operation operation) const {
     if (slot.tokens.empty() || slot.n_decoded == 0) {
         throw EngineError("bad_state", "The " + name_of(slot) + " is empty, so there is nothing to save.", "Run a prompt in it first.");
     }
+    SlotImage image = capture(slot);
+    contexts.recorder.slot_operation(slot.id, operation, t_start, slot.n_tokens(), slot.n_decoded, Reuse::None, image.size_bytes());
+    return image;
+}
+
+SlotImage SlotMemory::capture(const Slot & slot) const {
     SlotImage image;
     image.tokens    = slot.tokens;
     image.n_decoded = slot.n_decoded;
@@ -368,11 +418,25 @@ SlotImage SlotMemory::image(const Slot & slot, Operation operation) const {
         image.has_rows = true;
         image.rows     = contexts.driver->state(slot.id);
     }
-    contexts.recorder.slot_operation(slot.id, operation, t_start, slot.n_tokens(), slot.n_decoded, Reuse::None, image.size_bytes());
     return image;
 }
 
+// libllama wipes a sequence before it finds out that it cannot take a state, so what was there is kept until it has.
 void SlotMemory::put(Slot & slot, SlotImage image, Operation operation) {
+    const std::vector<int32_t> tokens = slot.tokens;
+    SlotImage                  before = capture(slot);
+    before.checkpoints                = checkpoints.of(slot.id);
+    if (place(slot, std::move(image), operation)) {
+        return;
+    }
+    if (before.n_decoded == 0 || !place(slot, std::move(before), Operation::SlotRestore)) {
+        slot.hold(tokens, 0);    // to be decoded again
+    }
+    throw EngineError("bad_state", "llama.cpp refused the state for " + name_of(slot) + ".", "It was saved by another build, or with other settings: run the prompt again.");
+}
+
+// False: libllama refused it; the slot is empty then.
+bool SlotMemory::place(Slot & slot, SlotImage image, Operation operation) {
     const int64_t t_start = now_ns();
     contexts.is_in_order  = false;
     forget(slot);
@@ -382,26 +446,26 @@ void SlotMemory::put(Slot & slot, SlotImage image, Operation operation) {
         image.has_rows = false;    // saved where fewer heads drafted: the others would draft from keys that were never made
         image.draft.clear();
     }
-    const int32_t n_draft    = image.has_rows ? image.rows.n_positions : 0;
+    const int32_t n_draft    = image.has_rows ? image.rows.n_held() : 0;
     if (!contexts.companion.restore_whole(slot.id, image.target, image.draft, image.n_decoded, n_draft)) {
         forget(slot);
         contexts.recorder.n_refused_states++;
         contexts.recorder.slot_operation(slot.id, Operation::StateRefused, t_start, 0, 0, Reuse::Refused, size_bytes);
-        throw EngineError("bad_state", "llama.cpp refused the state for " + name_of(slot) + ", which is empty now.",
-                          "It was saved by another build, or with other settings: run the prompt again.");
+        return false;
     }
     const bool lacks_rows = contexts.driver != nullptr && !image.has_rows;
     if (contexts.driver != nullptr) {
         if (image.has_rows) {
             take_rows(slot, std::move(image.rows));
         } else {
-            contexts.driver->begin_at(slot.id, image.n_decoded, image.n_decoded);
+            contexts.driver->begin_late(slot.id, image.n_decoded);
             image.checkpoints.clear();    // they lack the rows, too
         }
     }
     checkpoints.put(slot.id, std::move(image.checkpoints));
     slot.hold(std::move(image.tokens), image.n_decoded);
     contexts.recorder.slot_operation(slot.id, operation, t_start, slot.n_tokens(), slot.n_decoded, lacks_rows ? Reuse::Refused : Reuse::Kept, size_bytes);
+    return true;
 }
 
 std::vector<uint8_t> SlotMemory::state(const Slot & slot) const {
@@ -417,12 +481,12 @@ void SlotMemory::set_state(const Slot & slot, const std::vector<uint8_t> & bytes
     }
     const MtpState now = contexts.driver->state(slot.id);
     if (bytes.empty()) {
-        contexts.driver->begin_at(slot.id, now.n_positions, n_known(slot));
+        contexts.driver->forget_rows(slot.id);
         return;
     }
     try {
         MtpState state = decode_mtp_state(bytes, contexts.target.n_embd(), contexts.settings.n_ctx + contexts.settings.n_draft_max + 1);
-        if (state.n_positions != now.n_positions || state.rows.size() != now.rows.size()) {
+        if (state.n_positions != now.n_positions || state.n_missing != now.n_missing || state.n_heads != now.n_heads || state.rows.size() != now.rows.size()) {
             const auto count = [this](const MtpState & of) { return std::to_string(of.rows.size() / static_cast<size_t>(contexts.target.n_embd())); };
             throw EngineError("bad_state", "The hidden rows of the saved state were refused: there are " + count(state) + " from position " +
                                                std::to_string(state.n_positions) + " on, and " + name_of(slot) + " needs " + count(now) + " from position " +
@@ -447,8 +511,7 @@ std::string SlotMemory::find_broken(const Slot & slot) const {
     if (slot.n_decoded > slot.n_tokens()) {
         return say("the target is ahead of the tokens.");
     }
-    const bool is_late = contexts.driver != nullptr && contexts.driver->has_begun_late(slot.id);
-    if (!contexts.companion.in_step(slot.id, slot.n_decoded, is_late ? -1 : n_draft)) {
+    if (!contexts.companion.in_step(slot.id, slot.n_decoded, contexts.driver == nullptr ? 0 : contexts.driver->n_held(slot.id))) {
         return say("a context holds other positions.");
     }
     if (contexts.driver != nullptr && (n_draft > slot.n_tokens() || n_known(slot) < slot.n_decoded || n_known(slot) > slot.n_tokens())) {

@@ -6,6 +6,7 @@
 #include "reuse.h"
 #include "scheduler.h"
 
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,7 +15,10 @@ namespace draftscope {
 
 class SlotMemory {
 public:
-    SlotMemory(Contexts & contexts_, int32_t n_slots);
+    // slots: all of them; borrowed.
+    SlotMemory(Contexts & contexts_, const std::vector<std::unique_ptr<Slot>> & slots_);
+
+    enum class Decode { Target, Draft };
 
     // ---- the end of a task
 
@@ -27,8 +31,8 @@ public:
     // The task ends, and its memory is of no use (a wrong or unknown state must not be reused).
     void lose(Slot & slot, StopReason reason, const std::string & error = "");
     // The same for all slots of a decode that did not succeed: one that was aborted, which only happens when every slot in
-    // it was cancelled, goes back to where it was if it can.
-    void end_all(std::span<Slot * const> slots, DecodeStatus status, const char * what);
+    // it was cancelled, goes back to where it was if it can. Slots that were not in it may have lost their recurrent states.
+    void end_all(std::span<Slot * const> ended, DecodeStatus status, Decode decode, const char * what);
 
     // ---- the beginning of a task
 
@@ -60,7 +64,7 @@ public:
     std::string why_not_shift() const;
     // All that the slot is. Throws bad_state (the slot is empty), out_of_memory.
     SlotImage image(const Slot & slot, Operation operation) const;
-    // Make the slot that. Throws bad_state when libllama refuses it; the slot is empty then.
+    // Make the slot that. Throws bad_state when libllama refuses it, out_of_memory; the slot is as before then.
     void put(Slot & slot, SlotImage image, Operation operation);
     std::vector<uint8_t> state(const Slot & slot) const;    // hidden rows: see mtp_state.h; throws unsupported
     // Throws bad_state; empty bytes are taken: the rows are zero then.
@@ -75,18 +79,23 @@ public:
 
 private:
     Past  past_of(const Slot & slot) const;
-    bool  recover(Slot & slot);
+    bool  recover(Slot & slot, Decode decode);
+    void  distrust(Slot & slot);
     bool  carry_out(Slot & slot, ReusePlan & plan);
     bool  step_back(Slot & slot, ReusePlan & plan);
     bool  restore(Slot & slot, const PromptCheckpoint & checkpoint);
     void  take_rows(const Slot & slot, MtpState rows);
+    SlotImage capture(const Slot & slot) const;
+    bool  place(Slot & slot, SlotImage image, Operation operation);
     void  save(Slot & slot, std::span<const float> logits = {});
     void  swap_in(Slot & slot, const std::vector<int32_t> & prompt, ReusePlan & plan, Reuse & how);
     void  store(const Slot & slot);
     bool  needs_checkpoints() const { return !contexts.drops_any_tail && checkpoints.fits(1); }
     int32_t n_known(const Slot & slot) const;
+    int32_t n_least(int32_t first) const;
 
     Contexts &        contexts;
+    const std::vector<std::unique_ptr<Slot>> & slots;
     PromptCheckpoints checkpoints;
     PromptCache       cache;
 };
