@@ -49,20 +49,26 @@ class Plain:
     """What plain decoding writes, one task at a time in a context of one slot."""
 
     def __init__(self, bench: Bench) -> None:
-        self._bench = bench
+        self.bench = bench
         self._written: dict[Tokens, Tokens] = {}
 
     def continues(self, prompt: Tokens, n: int) -> Tokens:
         """The next ``n`` tokens behind a prompt."""
         if len(self._written.get(prompt, ())) < n:
-            self._bench.submit(SlotTask(0, Prompt(), GREEDY, n, ignore_eos=True), prompt)
-            self._written[prompt] = self._bench.finish()[0].tokens
+            self.bench.submit(SlotTask(0, Prompt(), GREEDY, n, ignore_eos=True, reuse=False), prompt)
+            self._written[prompt] = self.bench.finish()[0].tokens
         return self._written[prompt][:n]
 
     def gap(self, tokens: Tokens, chosen: int, other: int) -> float:
-        """How far apart the logits of two tokens are behind these."""
-        logits = np.array(self._bench.backend._engine.logits_of(0, list(tokens), [len(tokens)]))
-        return float(abs(logits[chosen] - logits[other]))
+        """How far apart the logits of two tokens are behind these.
+
+        0 where plain decoding itself prefers the one or the other, by how it cuts the tokens into decodes.
+        """
+        gaps = []
+        for cut in ([len(tokens)], [1] * len(tokens)):
+            logits = np.array(self.bench.backend._engine.logits_of(0, list(tokens), cut))
+            gaps.append(float(logits[chosen] - logits[other]))
+        return 0.0 if min(gaps) <= 0 <= max(gaps) else min(abs(gap) for gap in gaps)
 
     def check(self, prompt: Tokens, written: Tokens, outcome: Outcome) -> None:
         """Compare to the end; behind a near-tie with what plain decoding makes of the same beginning."""
