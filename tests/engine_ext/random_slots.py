@@ -62,13 +62,13 @@ class Plain:
     def gap(self, tokens: Tokens, chosen: int, other: int) -> float:
         """How far apart the logits of two tokens are behind these.
 
-        0 where plain decoding itself prefers the one or the other, by how it cuts the tokens into decodes.
+        0 where it is less than plain decoding itself differs by, between all tokens in one decode and one at a time.
         """
-        gaps = []
-        for cut in ([len(tokens)], [1] * len(tokens)):
-            logits = np.array(self.bench.backend._engine.logits_of(0, list(tokens), cut))
-            gaps.append(float(logits[chosen] - logits[other]))
-        return 0.0 if min(gaps) <= 0 <= max(gaps) else min(abs(gap) for gap in gaps)
+        cuts = ([len(tokens)], [1] * len(tokens))
+        whole, single = (np.array(self.bench.backend._engine.logits_of(0, list(tokens), cut)) for cut in cuts)
+        rounding = float(np.abs(whole - single).max())
+        least = float(min(abs(logits[chosen] - logits[other]) for logits in (whole, single)))
+        return 0.0 if least <= rounding else least
 
     def check(self, prompt: Tokens, written: Tokens, outcome: Outcome) -> None:
         """Compare to the end; behind a near-tie with what plain decoding makes of the same beginning."""
