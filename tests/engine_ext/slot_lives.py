@@ -369,7 +369,7 @@ def main() -> None:
             for kind, place in places.items():
                 live(place, SHARES[kind], derandomize=False)
                 n_done += SHARES[kind]
-        tallies = {kind: dataclasses.asdict(place.tally) for kind, place in places.items()}
+        tallies = {kind: vars(place.tally) for kind, place in places.items()}
     print(json.dumps({"seconds": time.monotonic() - started, "kinds": tallies}))
 
 
