@@ -52,6 +52,18 @@ def test_that_a_slot_restored_without_hidden_rows_can_be_saved_forked_and_rewoun
         assert ask(place, 1, OTHER[:4], continues=True).draft_n > 0
 
 
+def test_that_a_slot_of_which_nothing_is_in_memory_any_more_is_forked_and_saved_with_its_tokens() -> None:
+    with opened("qwen35-rollback", Room(3)) as place:
+        ask(place, 0, TEXT[:60])
+        place.engine.rewind_slot(0, 10)  # before the first prompt checkpoint
+        assert place.engine.slot_facts(0)["n_decoded"] == 0
+        place.engine.fork_slot(0, 1)
+        place.engine.restore_slot(2, place.engine.save_slot(0))
+        for slot in range(3):
+            assert place.engine.slot_tokens(slot) == list(TEXT[:10])
+            assert ask(place, slot, OTHER[:4], continues=True).n_reused == 0
+
+
 def test_that_rows_an_earlier_task_left_and_a_full_prompt_chunk_are_more_than_one_decode_takes() -> None:
     with opened("glm4moe", Room(1)) as place:
         first = ask(place, 0, TEXT[:20], 9)
