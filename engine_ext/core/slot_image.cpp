@@ -92,7 +92,9 @@ Header check(const std::vector<uint8_t> & bytes) {
     if (header.version != version) {
         refuse("it has version " + std::to_string(header.version) + ", and this program reads version " + std::to_string(version));
     }
-    if (header.n_tokens < 1 || header.n_decoded < 0 || header.n_decoded > header.n_tokens || header.n_checkpoints > most_checkpoints) {
+    const bool has_state = header.target_bytes + header.draft_bytes + header.rows_bytes + header.n_checkpoints > 0;
+    if (header.n_tokens < 1 || header.n_decoded < 0 || header.n_decoded > header.n_tokens || header.n_checkpoints > most_checkpoints ||
+        has_state != (header.n_decoded > 0)) {
         refuse("its counts make no sense; it is damaged");
     }
     uint64_t hash = 0;
