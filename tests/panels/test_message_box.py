@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
 from draftscope.base.theme import DARK
@@ -137,3 +138,27 @@ def test_everything_has_a_name_and_tab_goes_from_text_to_buttons(box: MessageBox
     QTest.keyClicks(box.edit, "hello")
     QTest.keyClick(box.edit, Qt.Key.Key_Tab)
     assert box.send.hasFocus()
+
+
+class Paintings(QObject):
+    """Counts how often a widget is painted."""
+
+    def __init__(self, widget: QWidget) -> None:
+        super().__init__()
+        self.n = 0
+        widget.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
+        """Count."""
+        self.n += event.type() == QEvent.Type.Paint
+        return super().eventFilter(watched, event)
+
+
+def test_the_words_in_an_empty_box_are_painted_anew_when_they_change(qtbot: QtBot, box: MessageBox) -> None:
+    box.show_state(BoxState("The run goes on in other slots."))
+    box.more.setFocus()  # a cursor that blinks would paint the box, too
+    qtbot.wait(50)
+    paintings = Paintings(box.edit.viewport())
+    box.show_state(BoxState(invitation="Go on, as plain text"))
+    qtbot.waitUntil(lambda: paintings.n > 0, timeout=1_000)
+    assert box.edit.placeholderText() == "Go on, as plain text"

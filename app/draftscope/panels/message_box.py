@@ -271,8 +271,15 @@ class MessageBox(QWidget):
         hint = self._editing_words if is_editing else self._state.note
         self.hint.setText(hint)
         self.hint.setVisible(bool(hint))
-        self.edit.setPlaceholderText(self._placeholder())
+        self._invite()
         self.edit.setToolTip(f"{PLAIN}\n{HELP}" if self._state.is_plain else HELP)
+
+    def _invite(self) -> None:
+        """Qt paints a placeholder anew only where one appears or goes, not where it says something else."""
+        words = self._placeholder()
+        if words != self.edit.placeholderText():
+            self.edit.setPlaceholderText(words)
+            self.edit.viewport().update()
 
     def _placeholder(self) -> str:
         words = "Generating…" if self._state.is_answering else self._state.why_not or self._state.invitation
@@ -282,4 +289,4 @@ class MessageBox(QWidget):
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         """Say in the box as much as fits."""
         super().resizeEvent(event)
-        self.edit.setPlaceholderText(self._placeholder())
+        self._invite()
