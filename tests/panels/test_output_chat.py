@@ -223,3 +223,18 @@ def test_a_message_being_written_survives_a_run(session: MadeSession, panel: Out
     panel.refresh()
     assert panel.cards[0] is card
     assert card.box.edit.toPlainText() == "half a thought"
+
+
+def test_a_box_that_grows_in_the_lower_row_stays_in_sight(
+    qtbot: QtBot, session: MadeSession, panel: OutputPanel
+) -> None:
+    session.take_model(replace(made_model(n_slots=4), has_chat_template=True))
+    panel.resize(800, 460)
+    panel.refresh()
+    box = panel.cards[2].box
+    box.begin_edit(0, "message 1 of 1", "a line of text\n" * 6)
+    box.edit.setFocus()
+    qtbot.waitUntil(lambda: panel._scroll.verticalScrollBar().maximum() > 0)
+    qtbot.wait(1)
+    place = box.edit.mapTo(panel._scroll.viewport(), box.edit.rect().bottomLeft())
+    assert 0 < place.y() <= panel._scroll.viewport().height()

@@ -6,7 +6,7 @@ import math
 from functools import partial
 from typing import ClassVar
 
-from PySide6.QtCore import QPoint, Qt, Signal
+from PySide6.QtCore import QEvent, QObject, QPoint, Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QCheckBox, QFrame, QGridLayout, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
@@ -33,6 +33,18 @@ PER_ROUND_MEANS = "Tokens per round: 1 + accepted / rounds, with the target's ow
 SPEED_MEANS = "Generated tokens per second of this slot since its first token; the prompt is not counted."
 
 
+class CardArea(QScrollArea):
+    """Scrolls the cards, and keeps the box that is written in in sight when cards grow."""
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
+        """A card grows with what is written in its box, and pushes the rows below out of sight."""
+        done = super().eventFilter(watched, event)
+        written = self.focusWidget()
+        if event.type() == QEvent.Type.Resize and watched is self.widget() and written and written.hasFocus():
+            self.ensureWidgetVisible(written)
+        return done
+
+
 class OutputPanel(Panel):
     """Cards of the slots that there are, and of those that have records; the grid follows their number and the room."""
 
@@ -51,7 +63,7 @@ class OutputPanel(Panel):
         self._generation = session.trace.generation
         self._grid_host = QWidget()
         self._grid = QGridLayout(self._grid_host)
-        self._scroll = QScrollArea()
+        self._scroll = CardArea()
         self._legend = TokenLegend(theme)
         self._rejected = QCheckBox("Show rejected")
         self._build()
