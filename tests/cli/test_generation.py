@@ -24,6 +24,7 @@ from draftscope.engine.protocol import (
     LogLine,
     ModelSettings,
     Prompt,
+    RestoreSlot,
     SlotResult,
     SlotTask,
     Submit,
@@ -184,6 +185,16 @@ def test_a_refused_prompt_is_told_without_the_log() -> None:
 
     with pytest.raises(EngineError, match="Too long") as caught:
         Generation(ScriptedClient(refuse), Seen()).run(_tasks(1))
+    assert not getattr(caught.value, "__notes__", [])
+
+
+def test_a_slot_file_that_is_refused_is_told_without_the_log() -> None:
+    def refuse(command: Command) -> list[Answer]:
+        failed = Failed(command.id, ErrorReport(ErrorCode.BAD_FILE, "Damaged.", "Use another copy."))
+        return [LogLine("warning", "of the model", 0), failed]
+
+    with pytest.raises(EngineError, match="Damaged") as caught:
+        Generation(ScriptedClient(refuse), Seen()).change(RestoreSlot(1, 0, "a.slot"))
     assert not getattr(caught.value, "__notes__", [])
 
 

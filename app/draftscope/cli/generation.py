@@ -130,7 +130,7 @@ class Generation:
         closing = self._carry_out(command)
         if isinstance(closing, SlotChanged):
             return closing
-        raise self._refusal(closing)
+        raise self._refusal(closing, is_about_model=False)
 
     def _carry_out(self, command: Load | Configure | SlotCommand) -> Closing:
         with self.interruptible():
@@ -214,11 +214,11 @@ class Generation:
         if len(records):
             self._sink.on_records(records)
 
-    def _refusal(self, closing: Closing) -> EngineError:
+    def _refusal(self, closing: Closing, *, is_about_model: bool = True) -> EngineError:
         if not isinstance(closing, Failed):
             return EngineError(ErrorCode.PROTOCOL, f"The engine answered {type(closing).__name__} where it may not.")
         error = EngineError.from_report(closing.error)
-        if error.code not in _SAY_ALL:
+        if is_about_model and error.code not in _SAY_ALL:
             for line in self._log_tail:
                 error.add_note(f"engine log: {line}")
         return error
