@@ -73,13 +73,34 @@ def test_nothing_is_reused_when_told_so(fake_command: Command) -> None:
     assert run(fake_command, *prompts)["slots"][1]["reuse"] != "turned_off"
 
 
-def test_a_save_that_fails_does_not_lose_the_figures(fake_command: Command, tmp_path: Path) -> None:
+def test_a_save_that_fails_does_not_lose_the_figures(
+    fake_command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("draftscope.cli.slot_files.place_of_slot_file", lambda _path: None)  # it seemed to be fine
     told = fake_command("run", FAKE, "--prompt", "a", "--json", "--save-slot", f"0:{tmp_path / 'none' / 'a.slot'}")
     assert told.exit_code == ExitCode.RUN_FAILED
     assert "cannot be written" in told.err
     (saved,) = told.json["slot_files"]["saved"]
     assert "cannot be written" in saved["error"]
     assert told.json["slots"][0]["n_tokens"] > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("none/a.slot", "there is no folder"),
+        (".", "is not an ordinary file"),
+        ("other.txt", "is there already and is no slot file"),
+    ],
+)
+def test_a_slot_that_could_not_be_saved_is_refused_before_the_run(
+    fake_command: Command, tmp_path: Path, name: str, words: str
+) -> None:
+    (tmp_path / "other.txt").write_text("mine")
+    told = fake_command("run", FAKE, "--prompt", "a", "--json", "--save-slot", f"0:{tmp_path / name}")
+    assert told.exit_code == ExitCode.WRONG_USE
+    assert words in told.json["error"]["message"]
+    assert (tmp_path / "other.txt").read_text() == "mine"
 
 
 def test_a_file_that_cannot_be_restored_is_bad_input(fake_command: Command, tmp_path: Path) -> None:

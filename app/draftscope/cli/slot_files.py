@@ -12,6 +12,7 @@ from draftscope.cli.failure import UsageError
 from draftscope.cli.generation import Generation
 from draftscope.engine.errors import EngineError
 from draftscope.engine.protocol import ModelReport, RestoreSlot, SaveSlot, SlotFacts
+from draftscope.engine.slot_file import place_of_slot_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +58,19 @@ def check_slot_files(options: argparse.Namespace) -> None:
     """Refuse options that do not fit together.
 
     Raises:
-        UsageError: a slot is named twice, or nothing may be reused of what is restored.
+        UsageError: a slot is named twice, nothing may be reused of what is restored, or a file cannot be where it is
+            to be (told before the run, whose slots would be lost).
     """
     for name, files in (("--restore-slot", options.restore_slot), ("--save-slot", options.save_slot)):
         slots = [file.slot for file in files]
         if len(set(slots)) < len(slots):
             twice = next(slot for slot in slots if slots.count(slot) > 1)
             raise UsageError(f"{name} names slot {twice} twice.", "Give each slot one file.")
+    for file in options.save_slot:
+        try:
+            place_of_slot_file(file.path)
+        except EngineError as error:
+            raise UsageError(error.message, error.hint) from None
     if options.no_reuse and options.restore_slot:
         raise UsageError("--no-reuse and --restore-slot exclude each other.", "What is restored is there to be reused.")
 

@@ -61,7 +61,7 @@ def write_slot_file(path: str, image: SlotImage, beat: Callable[[], None]) -> in
     Raises:
         EngineError: BAD_FILE: it cannot be written, or the name belongs to something that is no slot file.
     """
-    place = _replaceable(path)
+    place = place_of_slot_file(path)
     description = json.dumps(
         {"fingerprint": image.identity.fingerprint, "library": image.identity.library, "model": image.model}
     ).encode()
@@ -113,10 +113,18 @@ def _removed_unless_renamed(path: Path) -> Iterator[None]:
             path.unlink(missing_ok=True)
 
 
-def _replaceable(path: str) -> Path:
-    """Where the file goes. A slot file may be replaced; whatever else has the name is somebody's."""
+def place_of_slot_file(path: str) -> Path:
+    """Where the file goes. A slot file may be replaced; whatever else has the name is somebody's.
+
+    Raises:
+        EngineError: BAD_FILE: it cannot be written there, as far as that is seen without writing.
+    """
     try:
         place = Path(os.path.realpath(path))
+        if not place.parent.is_dir():
+            raise _bad_file(path, f"cannot be written: there is no folder {place.parent}", _OTHER_PLACE)
+        if not os.access(place.parent, os.W_OK):
+            raise _bad_file(path, "cannot be written: the folder may not be written to", _OTHER_PLACE)
         mode = place.stat().st_mode
         if not stat.S_ISREG(mode):
             raise _bad_file(path, "is not an ordinary file, so no slot can be saved in it", _OTHER_PLACE)
