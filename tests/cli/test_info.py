@@ -155,6 +155,8 @@ def test_an_assistant_says_where_it_belongs(
     assert "is a draft file: only the MTP head (gemma4-assistant) of another model" in told
     assert "It belongs beside its target" in told
     assert "--draft-model" in told
+    assert "Memory for" not in told
+    assert "Ways back" not in told
 
 
 def test_a_pair_that_does_not_belong_together_says_in_what(

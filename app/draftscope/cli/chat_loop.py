@@ -82,7 +82,7 @@ class ChatLoop:
             if isinstance(error, UsageError):
                 error = UsageError(f"{self._lines.place}{error.message}", error.hint)
             raise error
-        tell(failure_of(error), as_json=self._as_json)
+        tell(failure_of(error), as_json=self._as_json, in_one_line=True)
 
     def _answer(self, operation: str) -> None:
         answer = self._talk.answer()

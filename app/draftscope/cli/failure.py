@@ -88,8 +88,11 @@ def failure_of(error: BaseException) -> Failure:
     return Failure(ExitCode.RUN_FAILED, ErrorCode.INTERNAL, message, "Please report it with the lines below.", detail)
 
 
-def tell(failure: Failure, *, as_json: bool) -> int:
-    """Print a failure (the sentence first on stderr, and the object on stdout when asked) and return its exit code."""
+def tell(failure: Failure, *, as_json: bool, in_one_line: bool = False) -> int:
+    """Print a failure (the sentence first on stderr, and the object on stdout when asked) and return its exit code.
+
+    ``in_one_line``: for commands whose output is an object a line.
+    """
     lines = [f"draftscope: {failure.message}"]
     if failure.hint:
         lines.append(f"  {failure.hint}")
@@ -98,5 +101,5 @@ def tell(failure: Failure, *, as_json: bool) -> int:
     print("\n".join(lines), file=sys.stderr)
     if as_json:
         error = {"code": str(failure.code), "message": failure.message, "hint": failure.hint}
-        print(json.dumps({"error": error}, indent=2))
+        print(json.dumps({"error": error}, indent=None if in_one_line else 2))
     return int(failure.exit_code)

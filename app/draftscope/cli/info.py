@@ -13,6 +13,7 @@ from draftscope.base.units import bytes_text
 from draftscope.cli.failure import ExitCode, UsageError
 from draftscope.cli.info_memory import Asked, memory_as_text, prediction, state_bytes
 from draftscope.cli.options import DEMO, add_draft_option
+from draftscope.engine import architectures
 from draftscope.engine.codec import as_plain
 from draftscope.engine.gguf_values import printable
 from draftscope.engine.model_file import ModelFile, inspect_model
@@ -85,9 +86,10 @@ def _finite(value: int | float | bool | str) -> int | float | bool | str:
 def as_text(model: ModelFile, asked: Asked) -> str:
     """The facts for a person."""
     parts = ["\n".join(_headline(model)), "\n".join(_mtp(model))]
-    if model.ways_back:
-        parts.append(_ways_back(model, asked))
-    parts += memory_as_text(model, asked)
+    if model.architecture not in architectures.DRAFT_ONLY:  # which have no slots of their own
+        if model.ways_back:
+            parts.append(_ways_back(model, asked))
+        parts += memory_as_text(model, asked)
     parts.append(_metadata(model))
     return "\n\n".join(parts)
 

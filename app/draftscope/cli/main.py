@@ -106,7 +106,7 @@ def _run(arguments: list[str]) -> int:
     except BrokenPipeError:
         raise
     except (Exception, KeyboardInterrupt) as error:
-        return tell(failure_of(error), as_json="--json" in arguments)
+        return tell(failure_of(error), as_json="--json" in arguments, in_one_line=command == "chat")
 
 
 if __name__ == "__main__":
