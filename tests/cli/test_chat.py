@@ -165,6 +165,17 @@ def test_a_line_that_cannot_be_done_ends_a_pipe_with_its_number(chat: Chat, line
     assert reason in told.err
 
 
+def test_an_error_is_an_object_on_a_line_as_turns_are(chat: Chat) -> None:
+    answered, failed = turns(chat(["one", "/nonsense"], "--json"))
+    assert answered["turn"] == 1
+    assert failed["error"]["message"] == "Line 2: There is no command /nonsense."
+
+
+def test_ends_are_named_as_in_the_window(chat: Chat) -> None:
+    told = chat(["one", "/stats"], "--ignore-eos")
+    assert told.err.splitlines()[-2].endswith("  token limit")
+
+
 def test_a_prompt_that_does_not_fit_is_refused(chat: Chat) -> None:
     told = chat(["word " * 3_000], "--json")
     assert told.exit_code == ExitCode.WRONG_USE

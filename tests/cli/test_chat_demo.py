@@ -122,7 +122,7 @@ def test_ctrl_c_stops_the_answer_and_not_the_program(terminal: Terminal) -> None
     terminal.write("/nonsense")
     terminal.wait_for("There is no command /nonsense.")
     terminal.write("/stats")
-    terminal.wait_for("cancelled")
+    terminal.wait_for("stopped\r\n")
     terminal.write("/quit")
     assert terminal.process.wait(20) == ExitCode.DONE
 

@@ -9,6 +9,7 @@ from draftscope.base import units
 from draftscope.cli.run_summary import acceptance_of, number
 from draftscope.cli.terminal import table
 from draftscope.engine.protocol import ModelReport, SlotResult
+from draftscope.trace.answer_words import END_WORDS
 
 
 def stats_as_json(results: Sequence[SlotResult], model: ModelReport) -> dict[str, Any]:
@@ -44,7 +45,7 @@ def stats_as_text(results: Sequence[SlotResult], model: ModelReport) -> str:
                 units.figure(acceptance.mean_accepted_length),
                 units.figure(acceptance.tokens_per_second),
                 units.duration(result.ttft_ms * 1e6) if result.tokens else "–",
-                result.stop.replace("_", " "),
+                END_WORDS.get(result.stop, result.stop),
             )
         )
     used = stats_as_json(results, model)["n_ctx_used"]

@@ -13,6 +13,7 @@ from draftscope.cli.terminal import ProgressLine, note
 from draftscope.cli.trace_recorder import TraceRecorder
 from draftscope.engine.events import Kind, Origin, Records
 from draftscope.engine.protocol import LogLine, ModelReport, Prompt, SlotResult
+from draftscope.trace.answer_words import END_WORDS
 from draftscope.trace.pieces import PieceTable
 from draftscope.trace.round_numbers import RoundNumbers
 from draftscope.trace.store import TraceStore
@@ -107,7 +108,8 @@ class BlockView(View):
         self._out = out
 
     def _show_result(self, prompt: int, result: SlotResult) -> None:
-        title = f"slot {result.slot}, prompt {prompt + 1} of {len(self._plan.prompts)}: {result.stop.replace('_', ' ')}"
+        end = END_WORDS.get(result.stop, result.stop)
+        title = f"slot {result.slot}, prompt {prompt + 1} of {len(self._plan.prompts)}: {end}"
         start = self._held.get((prompt, result.slot), "") + self._plan.prompts[prompt].prompt.text
         self._out.write(f"--- {title}\n{start}{result.text}\n\n")
         self._out.flush()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from draftscope.engine.events import Kind, SlotState, StopReason
+from draftscope.trace.answer_words import END_WORDS
 from draftscope.trace.store import TraceStore
 
 _STATES = {
@@ -12,20 +13,18 @@ _STATES = {
     SlotState.DONE: "done",
 }
 
-_REASONS = {
-    StopReason.END_OF_GENERATION: "done: end of text",
-    StopReason.MAX_TOKENS: "done: token limit",
-    StopReason.STOP_STRING: "done: stop string",
-    StopReason.CANCELLED: "stopped",
-    StopReason.CONTEXT_FULL: "ended: context full",
-    StopReason.FAILED: "failed",
+_BEFORE = {
+    StopReason.END_OF_GENERATION: "done: ",
+    StopReason.MAX_TOKENS: "done: ",
+    StopReason.STOP_STRING: "done: ",
+    StopReason.CONTEXT_FULL: "ended: ",
 }
 
 
 def state_word(state: SlotState, reason: StopReason) -> str:
     """A slot's state, and for one that is done the reason."""
     if state == SlotState.DONE:
-        return _REASONS.get(reason, _STATES[state])
+        return _BEFORE.get(reason, "") + END_WORDS.get(reason.name.lower(), _STATES[state])
     return _STATES[state]
 
 

@@ -7,6 +7,16 @@ import math
 from draftscope.base import units
 from draftscope.trace.acceptance import SlotAcceptance
 
+END_WORDS = {
+    "end_of_generation": "end of text",
+    "max_tokens": "token limit",
+    "stop_string": "stop string",
+    "cancelled": "stopped",
+    "context_full": "context full",
+    "failed": "failed",
+}
+"""Why a task ended, by ``StopReason`` in lower case: the same words in the window, in tables and over texts."""
+
 _ENDS = {
     "max_tokens": "ended at the token limit",
     "context_full": "ended: the context is full",
