@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
@@ -199,6 +201,21 @@ def test_a_click_on_a_token_selects_its_round_in_every_panel(make: Make) -> None
     output.cards[1].view.round_clicked.emit(7)
     assert session.view.selected_round == 7
     assert timeline.lanes.selected_round == 7
+
+
+def test_a_turn_is_followed_by_whoever_sees_the_whole_run_and_by_nobody_else(make: Make) -> None:
+    session, _ = running_session()
+    panel = make(TimelinePanel, session)
+    assert isinstance(panel, TimelinePanel)
+    lanes, followed = panel.lanes, []
+    session.end_run()
+    for change in (lambda: panel.resize(800, 420), lanes.fit, lambda: QTest.keyClick(lanes, Qt.Key.Key_Plus)):
+        lanes.set_following(False)
+        change()
+        session.turn_started.emit()
+        followed.append(lanes.is_following)
+        lanes.fit()
+    assert followed == [True, True, False]
 
 
 def test_the_prompt_stands_before_the_text(make: Make) -> None:

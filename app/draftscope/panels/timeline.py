@@ -16,7 +16,6 @@ from draftscope.panels.panel import Panel, why_no_run
 from draftscope.panels.panel_style import small_button_style
 from draftscope.panels.phase_legend import PhaseLegend
 from draftscope.panels.round_step import step_round
-from draftscope.panels.time_window import TimeWindow
 from draftscope.session.session import Session
 
 HINT = "Wheel zooms, drag pans, Shift and drag measures, a click selects the round"
@@ -38,7 +37,7 @@ class TimelinePanel(Panel):
         self._read_out = QLabel(HINT)
         self._phases: set[Phase] = set()
         self._n_spans_seen = 0
-        self._fitted: TimeWindow | None = None
+        self._whole_ns: tuple[int, int] | None = None
         self._generation = session.trace.generation
         self._build()
         self._connect()
@@ -117,12 +116,13 @@ class TimelinePanel(Panel):
         # Who followed the run sees the whole of it now; who looked at a part goes on looking there.
         if self.lanes.is_following:
             self.lanes.fit()
-            self._fitted = self.lanes.window_ns
+        self._whole_ns = self.session.trace.time_range()
         self.mark_stale()
 
     def _on_turn_started(self) -> None:
-        # The run goes on after its end: whoever still sees the whole of it follows it again.
-        if self.lanes.window_ns == self._fitted:
+        # The run goes on after its end: whoever sees the whole of it, however that came, follows it again.
+        window, whole = self.lanes.window_ns, self._whole_ns
+        if whole is not None and window.t0_ns <= whole[0] and whole[1] <= window.t1_ns:
             self.lanes.set_following(True)
 
     def _on_round_selected(self) -> None:
