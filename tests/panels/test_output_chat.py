@@ -234,7 +234,9 @@ def test_a_box_that_grows_in_the_lower_row_stays_in_sight(
     box = panel.cards[2].box
     box.begin_edit(0, "message 1 of 1", "a line of text\n" * 6)
     box.edit.setFocus()
-    qtbot.waitUntil(lambda: panel._scroll.verticalScrollBar().maximum() > 0)
-    qtbot.wait(1)
-    place = box.edit.mapTo(panel._scroll.viewport(), box.edit.rect().bottomLeft())
-    assert 0 < place.y() <= panel._scroll.viewport().height()
+
+    def is_in_sight() -> bool:
+        bottom = box.edit.mapTo(panel._scroll.viewport(), box.edit.rect().bottomLeft()).y()
+        return panel._scroll.verticalScrollBar().maximum() > 0 and 0 < bottom <= panel._scroll.viewport().height()
+
+    qtbot.waitUntil(is_in_sight, timeout=2_000)

@@ -6,7 +6,7 @@ import math
 from functools import partial
 from typing import ClassVar
 
-from PySide6.QtCore import QEvent, QObject, QPoint, Qt, Signal
+from PySide6.QtCore import QEvent, QObject, QPoint, Qt, QTimer, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QCheckBox, QFrame, QGridLayout, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
@@ -39,10 +39,15 @@ class CardArea(QScrollArea):
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
         """A card grows with what is written in its box, and pushes the rows below out of sight."""
         done = super().eventFilter(watched, event)
-        written = self.focusWidget()
-        if event.type() == QEvent.Type.Resize and watched is self.widget() and written and written.hasFocus():
-            self.ensureWidgetVisible(written)
+        if watched is self.widget() and event.type() == QEvent.Type.Resize:
+            QTimer.singleShot(0, self, self._keep_in_sight)  # when all layouts within have been done
         return done
+
+    def _keep_in_sight(self) -> None:
+        written = self.focusWidget()
+        box = written.parentWidget() if written is not None and written.hasFocus() else None
+        if box is not None:  # of what is written in itself, Qt shows the cursor only
+            self.ensureWidgetVisible(box)
 
 
 class OutputPanel(Panel):

@@ -47,7 +47,7 @@ class SlotCard(QWidget):
         layout.addWidget(self.strip)
         layout.addWidget(self.pages, 1)
         layout.addWidget(self.box)
-        self.setMinimumSize(240, 200)
+        self.setMinimumSize(240, 190)
         self.view.viewport().installEventFilter(self)
         self._latest = QPushButton("Go to the latest", self)
         self._latest.setCursor(Qt.CursorShape.PointingHandCursor)
