@@ -18,6 +18,7 @@ from draftscope.engine.events import (
     FallbackReason,
     Kind,
     Mechanism,
+    Operation,
     Phase,
     Records,
     empty_records,
@@ -257,3 +258,17 @@ def test_that_memory_is_that_of_the_runs_end() -> None:
     assert summary["memory"] == [
         {"kind": "checkpoints", "host_bytes": 2016, "device_bytes": 0, "predicted_bytes": 2000}
     ]
+
+
+def test_why_each_task_ended_and_how_often_slots_forgot_is_said() -> None:
+    full = replace(result(0), stop="context_full")
+    shifts = [_record(Kind.OPERATION, Operation.SHIFT, slot) for slot in (0, 1)]
+    summary = _summary(
+        Outcome([(0, full), (0, result(1))], [REPORT]), _store(*shifts, _record(Kind.OPERATION, Operation.CLEAR, 0))
+    )
+    header, first, *_ = as_text(summary).split("\n")
+    assert header.endswith("  end")
+    assert first.endswith("  context full")
+    assert summary["totals"]["n_shifts"] == 2
+    assert "full slots  forgot the older half of what they held, 2 times" in as_text(summary)
+    assert "forgot" not in as_text(_summary())

@@ -17,7 +17,7 @@ from draftscope.cli.generation import Outcome
 from draftscope.cli.plan import Plan
 from draftscope.cli.slot_files import SlotFiles
 from draftscope.engine.codec import as_plain
-from draftscope.engine.events import ENGINE_TRACK, Kind, Phase
+from draftscope.engine.events import ENGINE_TRACK, Kind, Operation, Phase
 from draftscope.engine.protocol import DecodeCounts, ModelReport, SlotResult
 from draftscope.trace.acceptance import SlotAcceptance, from_counts
 from draftscope.trace.checkpoints import AfterRestore, CheckpointTable, Timing, timing_of
@@ -153,6 +153,7 @@ class RunSummary:
             "wall_ms": wall_ms,
             "tokens_per_second": n_tokens / wall_ms * 1e3 if wall_ms else None,
             "n_fallbacks": len(self._fallbacks()),
+            "n_shifts": int(np.count_nonzero(self._store.kind(Kind.OPERATION)["code"] == Operation.SHIFT)),
             "load_ms": self._model.load_ms,
         }
 

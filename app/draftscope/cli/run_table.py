@@ -8,6 +8,7 @@ from typing import Any
 
 from draftscope.base.units import bytes_text, duration, rate
 from draftscope.cli.terminal import figure_or_dash, percent_or_dash, table
+from draftscope.trace.answer_words import END_WORDS
 
 MOST_FALLBACKS = 10
 """Fallbacks that are told one by one; of more, only the number."""
@@ -17,7 +18,18 @@ def as_text(summary: dict[str, Any]) -> str:
     """The object of ``run --json`` as a line for each task, and what the run cost."""
     has_reused = any(slot["n_reused"] for slot in summary["slots"])
     reused_header = ("reused",) if has_reused else ()
-    header = ("slot", "prompt", *reused_header, "tokens", "accepted", "length", "by position", "tok/s", "first token")
+    header = (
+        "slot",
+        "prompt",
+        *reused_header,
+        "tokens",
+        "accepted",
+        "length",
+        "by position",
+        "tok/s",
+        "first token",
+        "end",
+    )
     rows = [
         (
             str(slot["slot"]),
@@ -29,6 +41,7 @@ def as_text(summary: dict[str, Any]) -> str:
             " ".join(percent_or_dash(share).replace(" ", "") for share in slot["acceptance_per_position"]) or "-",
             figure_or_dash(slot["tokens_per_second"]),
             "-" if slot["ttft_ms"] is None else duration(slot["ttft_ms"] * 1e6),
+            END_WORDS.get(slot["stop"], slot["stop"]),
         )
         for slot in summary["slots"]
     ]
@@ -56,6 +69,8 @@ def _lines(summary: dict[str, Any]) -> Iterator[str]:
         yield f"no drafts   {speculation['reason']}"
     if summary["settings"]["context"]["shift"] and not summary["model"]["shifts"]:
         yield f"full slots  end: {summary['model']['why_not_shift']}"
+    if n_shifts := summary["totals"]["n_shifts"]:
+        yield f"full slots  forgot the older half of what they held, {n_shifts} time{'' if n_shifts == 1 else 's'}"
     yield from _fallbacks(summary["fallbacks"])
     yield from _slot_files(summary["slot_files"])
     totals = summary["totals"]
