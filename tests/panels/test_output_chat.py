@@ -240,3 +240,10 @@ def test_a_box_that_grows_in_the_lower_row_stays_in_sight(
         return panel._scroll.verticalScrollBar().maximum() > 0 and 0 < bottom <= panel._scroll.viewport().height()
 
     qtbot.waitUntil(is_in_sight, timeout=2_000)
+
+
+def test_a_slot_at_rest_says_what_it_holds_while_another_one_writes(session: MadeSession, panel: OutputPanel) -> None:
+    write(panel.cards[0], "hello")
+    panel.refresh()
+    assert panel.cards[0].strip._text == ""
+    assert panel.cards[1].strip._text == "Holds nothing yet"
