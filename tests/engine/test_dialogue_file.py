@@ -108,3 +108,9 @@ def test_a_file_is_kept_when_the_new_one_cannot_be_written(tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == [folder]
     with pytest.raises(DialogueError, match="could not be saved"):
         save_dialogue(talk("a"), tmp_path / "no" / "such.json")
+
+
+def test_a_place_that_is_no_folder_is_told_as_any_other(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(DialogueError, match=r"could not be saved to .*file.talk\.json: Not a directory"):
+        save_dialogue(talk("a"), tmp_path / "file" / "talk.json")

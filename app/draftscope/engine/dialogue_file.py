@@ -6,6 +6,7 @@ may be a list of text parts. A conversation without a chat template has ``"is_pl
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from pathlib import Path
@@ -34,7 +35,8 @@ def save_dialogue(dialogue: Dialogue, path: Path) -> None:
         begun.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         begun.replace(path)
     except OSError as error:
-        begun.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # where nothing can be written, nothing can be removed
+            begun.unlink()
         what = f"The conversation could not be saved to {path}: {error.strerror}."
         raise DialogueError(what, "Choose another file.") from error
 

@@ -142,7 +142,8 @@ def _make_room(path: Path) -> None:
         for suffix in ("-wal", "-shm", "-journal", ""):
             path.with_name(path.name + suffix).unlink(missing_ok=True)
     except OSError as error:
-        raise TraceError(f"The old trace {path} cannot be replaced: {error.strerror}.") from error
+        what = f"The old trace {path} cannot be replaced" if path.exists() else f"{path} cannot be written"
+        raise TraceError(f"{what}: {error.strerror}.") from error
 
 
 def _create(path: Path, header: dict[str, Any], *, has_text: bool) -> sqlite3.Connection:
