@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 from dataclasses import replace
 
 from draftscope.cli.live_view import StreamView, View
+from draftscope.engine.errors import EngineError, ErrorCode
 from draftscope.engine.events import Kind, Origin, Records, empty_records
 from tests.cli.scripted_client import result
 from tests.cli.test_run_summary import MODEL, PLAN
@@ -85,3 +87,17 @@ def test_the_store_gets_every_record() -> None:
     view = View(is_verbose=False)
     view.on_records(_tokens(1, 2))
     assert view.store.n_records == 2
+
+
+def test_a_text_that_an_error_cuts_ends_its_line() -> None:
+    view, out = _stream()
+    with contextlib.suppress(EngineError), view:
+        view.on_start({})
+        raise EngineError(ErrorCode.BAD_GRAMMAR, "No.")
+    assert out.getvalue() == "x\n"
+    whole, out = _stream()
+    with whole:
+        whole.on_start({})
+        whole.on_result(0, result(0))
+    assert out.getvalue().endswith("\n\n")
+    assert not out.getvalue().endswith("\n\n\n")

@@ -164,10 +164,20 @@ class StreamView(View):
         self._out = out
         self._prompt = plan.prompts[0].prompt.text
         self._stream = TextStream(self.pieces, plan.stop, out)
+        self._is_begun = False
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        super().__exit__(kind, error, trace)
+        if self._is_begun:  # what is told of the error begins a line of its own
+            self._out.write("\n")
+            self._out.flush()
 
     def on_start(self, held: Mapping[tuple[int, int], str]) -> None:
         """See ``View``; then what the text goes on from."""
         super().on_start(held)
+        self._is_begun = True
         self._out.write("".join(held.values()) + self._prompt)
         self._out.flush()
 
@@ -181,6 +191,7 @@ class StreamView(View):
 
     def _show_result(self, _prompt: int, result: SlotResult) -> None:
         self._stream.finish(result)
+        self._is_begun = False
         self._out.write("\n\n")
         self._out.flush()
 
