@@ -124,6 +124,7 @@ def test_a_new_run_turns_earlier_answers_into_plain_text(session: MadeSession, p
 
 
 def test_a_click_on_edit_puts_the_message_into_the_box(qtbot: QtBot, session: MadeSession, panel: OutputPanel) -> None:
+    panel.resize(900, 600)
     card, maker = panel.cards[0], RunMaker(n_slots=1)
     write(card, "hello")
     answer(session, panel, maker, "yes")
@@ -247,3 +248,18 @@ def test_a_slot_at_rest_says_what_it_holds_while_another_one_writes(session: Mad
     panel.refresh()
     assert panel.cards[0].strip._text == ""
     assert panel.cards[1].strip._text == "Holds nothing yet"
+
+
+def test_cards_stay_in_sight_where_one_is_empty_and_another_is_edited(
+    qtbot: QtBot, session: MadeSession, panel: OutputPanel
+) -> None:
+    session.take_model(replace(made_model(n_slots=4), has_chat_template=True, path=str(demo_model())))
+    panel.resize(812, 478)
+    panel.refresh()
+    for slot in range(3):
+        write(panel.cards[slot], "hello")
+        answer(session, panel, RunMaker(n_slots=4), "made up", slot)
+    assert panel.cards[3].pages.currentWidget() is panel.cards[3].empty
+    panel.cards[0].box.begin_edit(0, "message 1 of 1", "hello")
+    qtbot.wait(50)
+    assert panel._scroll.verticalScrollBar().maximum() == 0

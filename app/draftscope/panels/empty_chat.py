@@ -49,6 +49,10 @@ class EmptyChat(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Ignored)
         self.set_theme(theme)
 
+    def hasHeightForWidth(self) -> bool:  # noqa: N802
+        """No, though its sentence has: else the card, and with it all others, would grow to what they like best."""
+        return False
+
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         """Show as many examples as there is room for."""
         super().resizeEvent(event)

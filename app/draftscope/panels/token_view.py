@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QEvent, QPoint, QRect, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QPoint, QRect, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import (
     QFocusEvent,
     QGuiApplication,
@@ -70,6 +70,10 @@ class TokenView(QAbstractScrollArea):
         self._lay_out_all()
 
     # ---- what it shows
+
+    def sizeHint(self) -> QSize:  # noqa: N802
+        """A few lines: it takes the room that there is, and asks for none that would push other cards out of sight."""
+        return QSize(240, 60)
 
     @property
     def flow(self) -> TokenFlow:
