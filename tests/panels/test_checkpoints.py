@@ -253,7 +253,7 @@ def test_without_a_model_it_says_what_would_fill_it(make: Make) -> None:
 
 def test_before_a_run_the_times_ask_for_one_and_the_rest_is_there(make: Make) -> None:
     panel = make(session_with(None, model()))
-    assert "Press Run to see how long states take" in shown_text(panel)
+    assert "Press Run or write to a slot to see how long states take" in shown_text(panel)
     assert panel.headline == "cow"
     turn_to(panel, CALIBRATION)
     assert "Taken: copy on write." in panel.choice.words

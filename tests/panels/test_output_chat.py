@@ -263,3 +263,10 @@ def test_cards_stay_in_sight_where_one_is_empty_and_another_is_edited(
     panel.cards[0].box.begin_edit(0, "message 1 of 1", "hello")
     qtbot.wait(50)
     assert panel._scroll.verticalScrollBar().maximum() == 0
+
+
+def test_colours_are_explained_once_there_are_some(session: MadeSession, panel: OutputPanel) -> None:
+    assert not panel._legend.isVisible()
+    write(panel.cards[0], "hello")
+    answer(session, panel, RunMaker(n_slots=1), "yes")
+    assert panel._legend.isVisible()

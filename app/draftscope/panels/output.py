@@ -93,6 +93,9 @@ class OutputPanel(Panel):
         self._rejected.setToolTip("Show the draft tokens that the target rejected")
         self._rejected.setChecked(self.session.view.show_rejected)
         self._rejected.toggled.connect(self.session.view.set_show_rejected)
+        kept = self._legend.sizePolicy()
+        kept.setRetainSizeWhenHidden(True)
+        self._legend.setSizePolicy(kept)
         foot = QHBoxLayout()
         foot.setContentsMargins(12, 0, 12, 4)
         foot.addWidget(self._legend)
@@ -126,6 +129,7 @@ class OutputPanel(Panel):
         total = self.session.acceptance.total()
         self._legend.show_positions(sum(1 for drafted in total.drafted_at if drafted > 0))
         self._rejected.setVisible(total.draft_n > 0)
+        self._legend.setVisible(self.session.trace.n_records > 0)
 
     def _wanted(self) -> set[int]:
         """Slots that a card is shown of."""

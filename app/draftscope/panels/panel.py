@@ -122,7 +122,7 @@ def why_no_model(would_show: str) -> tuple[str, str]:
 
 
 def why_no_run(session: Session, would_show: str) -> tuple[str, str] | None:
-    """Why no run has left anything to show yet, or None when one has; ``would_show`` ends 'Press Run to see ...'."""
+    """Why no run has left anything to show yet, or None when one has; ``would_show`` ends '... to see ...'."""
     if session.trace.n_records > 0:
         return None
     match session.state:
@@ -135,4 +135,4 @@ def why_no_run(session: Session, would_show: str) -> tuple[str, str] | None:
         case SessionState.RUNNING | SessionState.STOPPING:
             return "The run has begun", "The first records are on their way."
         case _:
-            return "Nothing has run yet", f"Press Run to see {would_show}."
+            return "Nothing has run yet", f"Press Run or write to a slot to see {would_show}."
