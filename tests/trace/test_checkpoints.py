@@ -135,6 +135,17 @@ def test_too_few_rounds_on_either_side_give_no_figure(n_after: int, n_other: int
     assert table_of(*rounds_after(n_after, n_other)).after_restore() is None
 
 
+def test_rounds_of_more_slots_are_not_compared_with_rounds_of_fewer() -> None:
+    alone = rounds_after(6, 7)
+    together = [decode(round_id, 10**9 + round_id * 10**6, 900_000) for round_id in range(20, 40)]
+    slots = [decode(round_id, 10**9 + round_id * 10**6, 900_000, slot=1) for round_id in range(20, 40)]
+    slots += [decode(round_id, 10**9 + round_id * 10**6, 900_000, slot=0) for round_id in range(20, 40)]
+    compared = table_of(*alone, *slots, *together).after_restore()
+    assert compared is not None
+    assert (compared.after_us, compared.other_us) == (180.0, 100.0)
+    assert (compared.n_after, compared.n_other) == (6, 8)
+
+
 def test_prompts_and_slots_own_spans_are_no_decodes_of_rounds() -> None:
     parts = rounds_after(6, 7)
     prompt = decode(-1, 1, 10**9, Phase.PROMPT)

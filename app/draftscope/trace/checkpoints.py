@@ -6,6 +6,7 @@ One place for these figures: the Checkpoints panel and ``run --json`` both take 
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -22,8 +23,9 @@ DEFINITIONS = {
     "restore_us": "time from the start of going back until the slot stands at its last accepted token or at what was "
     "saved, for one slot; tokens decoded again afterwards are not in it",
     "after_restore_us": "median time that the target's decodes (verification and replay) take in rounds that follow a "
-    "restore of any slot, less that in the other rounds; replayed tokens are in it, below 0 is noise, and with fewer "
-    "than 5 rounds on either side there is no figure",
+    "restore of any slot, less that in the other rounds of as many slots (the number of slots with the most rounds to "
+    "compare); replayed tokens are in it, below 0 is noise, and with fewer than 5 rounds on either side there is no "
+    "figure",
 }
 """What the figures mean, for files and tooltips."""
 
@@ -168,11 +170,14 @@ class CheckpointTable:
 
 
 class _RoundTimes:
-    """Time of the target's decodes a round: of rounds that follow a restore, and of the others."""
+    """Time of the target's decodes a round, by number of slots: of rounds that follow a restore, and of the others.
+
+    A turn of one slot is shorter than a round of four, whatever was restored before it.
+    """
 
     def __init__(self) -> None:
-        self._after = GrowableArray(np.float64)
-        self._other = GrowableArray(np.float64)
+        self._sides: dict[int, tuple[GrowableArray, GrowableArray]] = {}
+        self._n_slots: Counter[int] = Counter()
         self._n_spans_seen = 0
         self._n_restores_before = 0
         self._open: tuple[int, bool, float] | None = None
@@ -183,6 +188,7 @@ class _RoundTimes:
         new = spans[self._n_spans_seen :]
         self._n_spans_seen = len(spans)
         is_target = (new["code"] == Phase.VERIFY) | (new["code"] == Phase.REPLAY)
+        self._n_slots.update(new["round"][(new["slot"] != ENGINE_TRACK) & (new["code"] == Phase.VERIFY)].tolist())
         decodes = new[(new["slot"] == ENGINE_TRACK) & is_target & (new["round"] >= 0)]
         if len(decodes):
             self._take(decodes, np.searchsorted(store.kind(Kind.RESTORE)["t_start_ns"], decodes["t_start_ns"]))
@@ -197,18 +203,23 @@ class _RoundTimes:
             total_us[0] += self._open[2]
             is_after[0] = self._open[1]
         elif self._open is not None:
-            self._close(np.array([self._open[2]]), np.array([self._open[1]]))
+            self._close(np.array([self._open[0]]), np.array([self._open[2]]), np.array([self._open[1]]))
         self._n_restores_before = int(n_restores[first[-1]])
         self._open = int(rounds[-1]), bool(is_after[-1]), float(total_us[-1])
-        self._close(total_us[:-1], is_after[:-1])
+        self._close(rounds[:-1], total_us[:-1], is_after[:-1])
 
-    def _close(self, total_us: NDArray[np.float64], is_after: NDArray[np.bool_]) -> None:
-        self._after.append(total_us[is_after])
-        self._other.append(total_us[~is_after])
+    def _close(self, rounds: NDArray[np.int64], total_us: NDArray[np.float64], is_after: NDArray[np.bool_]) -> None:
+        n_slots = np.array([self._n_slots.pop(int(number), 0) for number in rounds], np.int64)
+        for n in np.unique(n_slots).tolist():
+            after, other = self._sides.setdefault(n, (GrowableArray(np.float64), GrowableArray(np.float64)))
+            after.append(total_us[(n_slots == n) & is_after])
+            other.append(total_us[(n_slots == n) & ~is_after])
 
     def compare(self) -> AfterRestore | None:
-        """The two medians; the last round, which may go on, is left out."""
-        if min(len(self._after), len(self._other)) < MIN_ROUNDS:
+        """The two medians, of the slot count with the most to compare; the last round, which may go on, is left out."""
+        if not self._sides:
             return None
-        medians = float(np.median(self._after.view)), float(np.median(self._other.view))
-        return AfterRestore(len(self._after), len(self._other), *medians)
+        after, other = max(self._sides.values(), key=lambda sides: min(len(sides[0]), len(sides[1])))
+        if min(len(after), len(other)) < MIN_ROUNDS:
+            return None
+        return AfterRestore(len(after), len(other), float(np.median(after.view)), float(np.median(other.view)))
