@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -16,6 +17,10 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 os.environ.setdefault("GGML_NO_BACKTRACE", "1")
 # Of other locales than UTF-8 ones Qt complains, in a warning and on stderr.
 os.environ["LC_ALL"] = "C.UTF-8"
+
+# Shells start what they put into the background deaf to Ctrl-C, and it stays so in all processes behind.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Built by 'make test'; found here when pytest is called by hand afterwards.
 _STOCK_SITE = Path(__file__).resolve().parents[1] / "build" / "stock-site"
