@@ -165,6 +165,12 @@ def test_a_line_that_cannot_be_done_ends_a_pipe_with_its_number(chat: Chat, line
     assert reason in told.err
 
 
+def test_a_conversation_that_cannot_be_saved_is_a_failure_and_no_wrong_use(chat: Chat, tmp_path: Path) -> None:
+    told = chat(["one", f"/save {tmp_path / 'no' / 'such'}"])
+    assert told.exit_code == ExitCode.RUN_FAILED
+    assert told.err.startswith("draftscope: Line 2: The conversation could not be saved")
+
+
 def test_an_error_is_an_object_on_a_line_as_turns_are(chat: Chat) -> None:
     answered, failed = turns(chat(["one", "/nonsense"], "--json"))
     assert answered["turn"] == 1

@@ -12,15 +12,16 @@ from draftscope.cli.chat_commands import COMMAND_LIST, numbered, parse_line
 from draftscope.cli.chat_lines import Lines
 from draftscope.cli.chat_stats import stats_as_json, stats_as_text
 from draftscope.cli.chat_talk import Talk
-from draftscope.cli.failure import ExitCode, UsageError, failure_of, tell
+from draftscope.cli.failure import ExitCode, RunError, UsageError, failure_of, tell
 from draftscope.cli.run_summary import acceptance_of, task_as_json
 from draftscope.cli.terminal import note
 from draftscope.engine.codec import as_plain
 from draftscope.engine.dialogue import USER, DialogueError
-from draftscope.engine.dialogue_file import load_dialogue, save_dialogue
+from draftscope.engine.dialogue_file import NotSaved, load_dialogue, save_dialogue
 from draftscope.engine.errors import EngineError, ErrorCode
 from draftscope.engine.protocol import ModelReport
 from draftscope.trace.answer_words import answer_words
+from draftscope.trace.operation_words import reuse_clause
 
 
 class ChatLoop:
@@ -74,13 +75,15 @@ class ChatLoop:
                     self._dialogue.delete_last()
                 raise
 
-    def _tell(self, error: UsageError | DialogueError | EngineError) -> None:
-        if isinstance(error, DialogueError):
+    def _tell(self, error: UsageError | RunError | DialogueError | EngineError) -> None:
+        if isinstance(error, NotSaved):
+            error = RunError(error.message, error.hint)
+        elif isinstance(error, DialogueError):
             error = UsageError(error.message, error.hint)
         is_lost = isinstance(error, EngineError) and error.code is ErrorCode.ENGINE_DIED
         if is_lost or not self._lines.is_interactive:
-            if isinstance(error, UsageError):
-                error = UsageError(f"{self._lines.place}{error.message}", error.hint)
+            if isinstance(error, UsageError | RunError):
+                error = type(error)(f"{self._lines.place}{error.message}", error.hint)
             raise error
         tell(failure_of(error), as_json=self._as_json, in_one_line=True)
 
@@ -92,6 +95,8 @@ class ChatLoop:
         elif self._lines.is_interactive:
             words = answer_words(result.n_prompt, result.n_reused, acceptance_of([result]), result.stop)
             print(f"[{' · '.join(words)}]", file=sys.stderr)
+            if not result.n_reused and (clause := reuse_clause(0, result.reuse, result.n_prompt)):
+                print(f"[{clause}]", file=sys.stderr)
         if self._save_to is not None:
             save_dialogue(self._dialogue, self._save_to)
         if result.error:

@@ -43,6 +43,15 @@ class InputError(Exception):
         self.hint = hint
 
 
+class RunError(Exception):
+    """What was asked for could not be done to the end, such as writing what there is; maps to exit code 1."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """An error as it is told: exit code, stable code word, one sentence, what to do, and detail for a person."""
@@ -71,6 +80,8 @@ def failure_of(error: BaseException) -> Failure:
     match error:
         case UsageError():
             return Failure(ExitCode.WRONG_USE, "wrong_use", error.message, error.hint, error.detail)
+        case RunError():
+            return Failure(ExitCode.RUN_FAILED, "run_failed", error.message, error.hint)
         case InputError():
             return Failure(ExitCode.BAD_INPUT, ErrorCode.BAD_FILE, error.message, error.hint)
         case EngineError():

@@ -21,11 +21,15 @@ MAX_BYTES = 64 * 2**20
 _EXAMPLE = 'A conversation is {"messages": [{"role": "user", "content": "Hello"}]}.'
 
 
+class NotSaved(DialogueError):
+    """The conversation is fine, and the place is not."""
+
+
 def save_dialogue(dialogue: Dialogue, path: Path) -> None:
     """Write the version in use; a file that is there is replaced only once the new one is whole.
 
     Raises:
-        DialogueError: the file cannot be written.
+        NotSaved: the file cannot be written.
     """
     content: dict[str, Any] = {"messages": [{"role": m.role, "content": m.content} for m in dialogue.messages()]}
     if dialogue.is_plain:
@@ -38,7 +42,7 @@ def save_dialogue(dialogue: Dialogue, path: Path) -> None:
         with contextlib.suppress(OSError):  # where nothing can be written, nothing can be removed
             begun.unlink()
         what = f"The conversation could not be saved to {path}: {error.strerror}."
-        raise DialogueError(what, "Choose another file.") from error
+        raise NotSaved(what, "Choose another file.") from error
 
 
 def load_dialogue(dialogue: Dialogue, path: Path) -> None:
