@@ -236,9 +236,16 @@ def test_totals_sum_the_tasks() -> None:
 def test_the_table_says_what_a_person_needs() -> None:
     text = as_text(_summary(n_dropped=7))
     assert "33 %" in text
-    assert "way back    host: 3 saves" in text
+    assert "way back    host: 3 saves, 2 restores, 0 fallbacks" in text
     assert "1.50 of the target, 3.00 of the MTP context" in text
     assert "7 trace records" in text
+
+
+def test_the_table_says_why_a_prompt_that_was_there_in_part_was_read_as_a_whole() -> None:
+    tasks = [(0, replace(result(0), reuse="no_checkpoint")), (1, replace(result(1), reuse="nothing_common"))]
+    text = as_text(_summary(Outcome(tasks, [REPORT])))
+    assert "prompt 1    nothing of the prompt reused: the model's memory cannot drop its newest tokens" in text
+    assert text.count("nothing of the prompt reused") == 1
 
 
 def test_the_table_says_why_nothing_was_drafted() -> None:

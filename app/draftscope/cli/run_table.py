@@ -9,6 +9,10 @@ from typing import Any
 from draftscope.base.units import bytes_text, duration, rate
 from draftscope.cli.terminal import figure_or_dash, percent_or_dash, table
 from draftscope.trace.answer_words import END_WORDS
+from draftscope.trace.operation_words import reuse_clause
+
+_SURPRISING = ("no_checkpoint", "refused")
+"""Reasons for reusing nothing that are told; a prompt that has nothing in common with the one before is no news."""
 
 MOST_FALLBACKS = 10
 """Fallbacks that are told one by one; of more, only the number."""
@@ -48,6 +52,10 @@ def as_text(summary: dict[str, Any]) -> str:
     return "\n".join([table(header, rows), "", *_lines(summary)])
 
 
+def _count(n: int, what: str) -> str:
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
+
+
 def _lines(summary: dict[str, Any]) -> Iterator[str]:
     speculation, decodes, checkpoints = summary["speculation"], summary["decodes"], summary["checkpoints"]
     if decodes["rounds"]:
@@ -57,10 +65,10 @@ def _lines(summary: dict[str, Any]) -> Iterator[str]:
             f"replays of their own: {decodes['replay']}"
         )
     if speculation["is_active"]:
-        saves = f"{checkpoints['n_saves']} saves{_time(checkpoints['save_us'])}"
-        restores = f"{checkpoints['n_restores']} restores{_time(checkpoints['restore_us'])}"
+        saves = f"{_count(checkpoints['n_saves'], 'save')}{_time(checkpoints['save_us'])}"
+        restores = f"{_count(checkpoints['n_restores'], 'restore')}{_time(checkpoints['restore_us'])}"
         mode = checkpoints["mode"].replace("_", " ")
-        yield f"way back    {mode}: {saves}, {restores}, {len(summary['fallbacks'])} fallbacks"
+        yield f"way back    {mode}: {saves}, {restores}, {_count(len(summary['fallbacks']), 'fallback')}"
         if (after := checkpoints["after_restore_us"]) and after["paid"] > 0:
             yield f"{'':<12}decodes of the target after a restore take {duration(after['paid'] * 1e3)} longer a round"
         if speculation["reason"]:
@@ -70,7 +78,10 @@ def _lines(summary: dict[str, Any]) -> Iterator[str]:
     if summary["settings"]["context"]["shift"] and not summary["model"]["shifts"]:
         yield f"full slots  end: {summary['model']['why_not_shift']}"
     if n_shifts := summary["totals"]["n_shifts"]:
-        yield f"full slots  forgot the older half of what they held, {n_shifts} time{'' if n_shifts == 1 else 's'}"
+        yield f"full slots  forgot the older half of what they held, {_count(n_shifts, 'time')}"
+    for slot in summary["slots"]:
+        if not slot["n_reused"] and slot["reuse"] in _SURPRISING:
+            yield f"prompt {slot['prompt'] + 1:<4} {reuse_clause(0, slot['reuse'], slot['n_prompt'])}"
     yield from _fallbacks(summary["fallbacks"])
     yield from _slot_files(summary["slot_files"])
     totals = summary["totals"]
