@@ -150,6 +150,19 @@ def test_ctrl_c_cancels_once_and_submits_nothing_more() -> None:
     assert [type(command) for command in client.sent] == [Submit, Cancel]
 
 
+def test_ctrl_c_between_two_runs_lets_the_next_one_end_before_it_begins() -> None:
+    def never(command: Command) -> list[Answer]:
+        raise AssertionError(command)
+
+    client = ScriptedClient(never)
+    generation = Generation(client, Seen())
+    with generation.interruptible():
+        signal.raise_signal(signal.SIGINT)
+        outcome = generation.run(_tasks(2), _waiting(1))
+    assert outcome.is_interrupted
+    assert (outcome.results, client.sent) == ([], [])
+
+
 def test_a_second_ctrl_c_raises_and_the_handler_is_put_back() -> None:
     before = signal.getsignal(signal.SIGINT)
 

@@ -153,13 +153,15 @@ class Generation:
         outcome = Outcome()
         groups = deque([[pair] for pair in (*first, *waiting)] if waiting else [list(first)])
         with self.interruptible():
-            while groups or self._open:
+            while True:
+                if self._n_interrupts:  # also by one that came before this run
+                    groups.clear()
                 while groups and len(self._open) < len(first) + MAX_AHEAD and not self._n_interrupts:
                     self._submit(groups.popleft())
+                if not self._open:
+                    break
                 for command, closing in self._wait_for(set(self._open)).items():
                     self._take(self._open.pop(command), closing, outcome)
-                if self._n_interrupts:
-                    groups.clear()
         outcome.is_interrupted = self.is_interrupted
         return outcome
 
