@@ -119,6 +119,12 @@ void Round::replay_alone() {
             contexts.memory->release(slot);
         }
     }
+    // After a rejection the slot could not be saved at the round's start: the MTP context was ahead of the target.
+    for (Slot * slot : behind) {
+        if (slot->is_active()) {
+            contexts.memory->save_if_due(*slot);
+        }
+    }
 }
 
 std::vector<Slot *> Round::choose_behind() const {
@@ -129,7 +135,10 @@ std::vector<Slot *> Round::choose_behind() const {
     std::vector<Slot *> behind;
     if (std::any_of(waiting.begin(), waiting.end(), [](const Waiting & slot) { return slot.n_replay > 0; })) {
         const int32_t limit = choose_riding_limit(waiting, contexts.costs, contexts.settings.replay, !contexts.is_unified);
-        std::copy_if(slots.begin(), slots.end(), std::back_inserter(behind), [limit](const Slot * slot) { return slot->n_pending() - 1 > limit; });
+        std::copy_if(slots.begin(), slots.end(), std::back_inserter(behind), [this, limit](const Slot * slot) {
+            const int32_t n_replay = slot->n_pending() - 1;    // a slot that is to be saved must be where its tokens are
+            return n_replay > limit || (n_replay > 0 && contexts.memory->until_due(*slot) == 0);
+        });
     }
     return behind;
 }

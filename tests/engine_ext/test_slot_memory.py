@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import pytest
 
 from draftscope.engine.errors import EngineError, ErrorCode
@@ -150,3 +151,18 @@ def test_that_an_evicted_checkpoint_is_recorded_with_its_own_bytes() -> None:
     gone = of_kind[of_kind["code"] == Operation.PROMPT_EVICT]
     assert len(gone) > 0
     assert all(saved[int(row["position"])] == row["size_bytes"] for row in gone)
+
+
+@pytest.mark.parametrize("rides", [True, False])
+@pytest.mark.parametrize("kind", ["qwen35-host", "qwen35-device", "qwen35-cow", "qwen3next-host", "qwen35-rollback"])
+def test_that_prompt_checkpoints_of_a_long_answer_lie_close_although_drafts_are_rejected(
+    kind: str, rides: bool
+) -> None:
+    with opened(kind, room := Room(1, rides=rides)) as place:
+        ask(place, 0, TEXT[:20], 200)
+        records = place.bench.ring.read()
+        rounds = records[records["kind"] == Kind.ROUND]
+        assert (rounds["m"] < rounds["n"]).mean() > 0.3
+        saves = records[(records["kind"] == Kind.OPERATION) & (records["code"] == Operation.PROMPT_SAVE)]
+        gaps = np.diff([0, *saves["position"].tolist(), int(rounds["position"][-1])])
+        assert gaps.max() <= room.spacing + 12  # a round or two beyond
