@@ -269,8 +269,8 @@ class SlotLives(RuleBasedStateMachine):
             assert now == before or (now[-1] == before[-1] and now[1] == 0)
 
     def has_memory(self, slot: int) -> bool:
-        """Whether there is anything to save; an empty slot says that there is not."""
-        if self.engine.slot_facts(slot)["n_decoded"] > 0:
+        """Whether there is anything to save, tokens at least; an empty slot says that there is not."""
+        if self.engine.slot_facts(slot)["n_tokens"] > 0:
             return True
         with pytest.raises(EngineError) as refused:
             self.engine.save_slot(slot)
