@@ -109,6 +109,7 @@ class Bench:
         like = self._plan.prompts[0]
 
         def say(asked: dict[int, Prompt]) -> dict[int, str]:
+            """The model's replies to prompts, by conversation."""
             replies: dict[int, str] = {}
             for first in range(0, len(asked), model.n_slots):
                 numbers = list(asked)[first : first + model.n_slots]
