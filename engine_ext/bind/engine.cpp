@@ -278,6 +278,12 @@ void register_engine(nb::module_ & m) {
              "repeat_last_n"_a, "presence_penalty"_a, "seed"_a, "max_tokens"_a, "stop"_a, "ignore_eos"_a, "reuse"_a, "is_continuation"_a,
              "grammar"_a = "")
         .def("step", [](PyEngine & self) { return self.engine.step(); }, nb::call_guard<nb::gil_scoped_release>())
+        .def("set_probe", [](PyEngine & self, uint8_t level, const std::vector<int32_t> & slots) {
+            self.engine.set_probe(static_cast<ProbeLevel>(level), slots);
+        }, "level"_a, "slots"_a)
+        .def("inject_fault", [](PyEngine & self, uint8_t fault, const std::vector<int32_t> & slots, int layer) {
+            self.engine.inject_fault(static_cast<RestoreFault>(fault), slots, layer);
+        }, "fault"_a, "slots"_a, "layer"_a)
         .def("cancel", [](PyEngine & self, int slot) { self.engine.cancel(slot); }, "slot"_a)
         .def("take_results", [](PyEngine & self) {
             nb::list results;

@@ -23,6 +23,9 @@ private:
 }  // namespace
 
 Engine::Engine(void * memory, size_t size_bytes) : ring(memory, size_bytes), recorder(ring) {
+    if (const size_t n = ring.size_bytes(); n < size_bytes) {
+        arrays = ArrayRing(static_cast<uint8_t *>(memory) + n, size_bytes - n);
+    }
     llama_backend_init();
 }
 
@@ -100,6 +103,7 @@ ModelReport Engine::configure(const ContextSettings & settings) {
     recorder.reset_counts();
     recorder.beat();
     const Loading loading(ring);
+    probe_settings.faults.fill(RestoreFault::None);
     parts = std::make_unique<Parts>(*model, assistant.get(), settings, recorder);
     connect_cancel();
 
@@ -251,6 +255,29 @@ bool Engine::step() {
         recorder.operation(Phase::Idle);
     }
     return has_work;
+}
+
+template <typename T> static void set_for(std::array<T, max_slots> & all, T value, const std::vector<int32_t> & slots) {
+    if (std::any_of(slots.begin(), slots.end(), [](int32_t slot) { return slot < 0 || slot >= max_slots; })) {
+        throw EngineError("bad_settings", "There is no such slot; an engine has at most " + std::to_string(max_slots) + ", counted from 0.");
+    }
+    if (slots.empty()) {
+        all.fill(value);
+    }
+    for (const int32_t slot : slots) {
+        all[static_cast<size_t>(slot)] = value;
+    }
+}
+
+void Engine::set_probe(ProbeLevel level, const std::vector<int32_t> & slots) {
+    check_range("The probe level", static_cast<double>(level), 0, static_cast<double>(ProbeLevel::State));
+    set_for(probe_settings.levels, level, slots);
+}
+
+void Engine::inject_fault(RestoreFault fault, const std::vector<int32_t> & slots, int32_t layer) {
+    check_range("The fault", static_cast<double>(fault), 0, static_cast<double>(RestoreFault::CompanionBehind));
+    set_for(probe_settings.faults, fault, slots);
+    probe_settings.layer = layer;
 }
 
 void Engine::cancel(int32_t slot) {

@@ -3,6 +3,7 @@
 // Threads: one engine thread calls everything; cancel() may come from any thread.
 #pragma once
 
+#include "array_ring.h"
 #include "event_ring.h"
 #include "parts.h"
 
@@ -72,6 +73,10 @@ public:
     // The next piece of work: a prompt chunk, then a round. True while any slot has work left.
     bool step();
 
+    // Between two steps; slots empty: all. Throw EngineError(bad_settings): no such level, fault or slot.
+    void set_probe(ProbeLevel level, const std::vector<int32_t> & slots);
+    void inject_fault(RestoreFault fault, const std::vector<int32_t> & slots, int32_t layer);
+
     // Any thread; -1 for all slots. Takes effect within the current step.
     void cancel(int32_t slot);
 
@@ -135,6 +140,8 @@ private:
 
     EventRing                                ring;
     Recorder                                 recorder;
+    ArrayRing                                arrays;
+    ProbeSettings                            probe_settings;
     std::unique_ptr<Model>                   model;
     std::unique_ptr<Model>                   assistant;    // null: the model drafts by itself, or not at all
     std::unique_ptr<Parts>                   parts;

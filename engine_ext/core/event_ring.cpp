@@ -53,6 +53,10 @@ EventRing::EventRing(void * memory, size_t size_bytes)
     sequence = header->n_written + header->n_dropped;
 }
 
+size_t EventRing::size_bytes() const {
+    return header_bytes + capacity * sizeof(Record);
+}
+
 void EventRing::push(Record record) {
     record.sequence       = sequence++;
     const uint64_t n      = header->n_written;    // written by this thread only

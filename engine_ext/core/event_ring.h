@@ -22,6 +22,9 @@ public:
     // What the engine is at: readable after a crash. Engine thread only.
     void set_operation(Phase phase, int32_t round, int32_t slot = engine_track);
 
+    // Bytes from the beginning of the memory to the end of the ring.
+    size_t size_bytes() const;
+
     // Sign of life; any thread.
     void beat();
 

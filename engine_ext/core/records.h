@@ -5,10 +5,10 @@
 
 namespace draftscope {
 
-enum class Kind : uint8_t { Span = 1, Round = 2, Token = 3, Save = 4, Restore = 5, Fallback = 6, Slot = 7, Operation = 8 };
+enum class Kind : uint8_t { Span = 1, Round = 2, Token = 3, Save = 4, Restore = 5, Fallback = 6, Slot = 7, Operation = 8, Row = 9 };
 
 enum class Phase : uint8_t {
-    Idle = 0, Prompt = 1, Draft = 2, Save = 3, Verify = 4, Accept = 5, Restore = 6, Replay = 7, CatchUp = 8, Load = 9,
+    Idle = 0, Prompt = 1, Draft = 2, Save = 3, Verify = 4, Accept = 5, Restore = 6, Replay = 7, CatchUp = 8, Load = 9, Probe = 10,
 };
 
 enum class Origin : uint8_t { Sampled = 0, Accepted = 1, Rejected = 2 };

@@ -1,6 +1,9 @@
 // What a caller chooses. The same fields, with the same meaning, as in draftscope.engine.protocol.
 #pragma once
 
+#include "probe_records.h"
+
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -65,6 +68,13 @@ struct Task {
 };
 
 constexpr int32_t max_slots = 64;
+
+// How much of a restore is measured, and what it is made to do wrong, by slot; kept over all loads.
+struct ProbeSettings {
+    std::array<ProbeLevel, max_slots>   levels{};
+    std::array<RestoreFault, max_slots> faults{};    // until contexts are made anew
+    int32_t                             layer = -1;    // that SkipLayer skips, of the recurrent ones; -1: the last
+};
 
 // Throw EngineError(bad_settings) for what is out of range, or not in this version.
 void check_settings(const ContextSettings & settings);

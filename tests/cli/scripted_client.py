@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable
 
 from draftscope.engine.events import Records, empty_records
+from draftscope.engine.probes import SideArray
 from draftscope.engine.protocol import (
     Answer,
     Command,
@@ -53,6 +54,9 @@ class ScriptedClient:
 
     def read_records(self) -> Records:
         return empty_records()
+
+    def read_arrays(self) -> list[SideArray]:
+        return []
 
     def restart(self) -> None:
         raise AssertionError("Nothing here starts the engine again.")

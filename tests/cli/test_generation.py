@@ -10,6 +10,7 @@ import pytest
 from draftscope.cli.generation import MAX_AHEAD, Generation
 from draftscope.engine.errors import EngineError, ErrorCode, ErrorReport
 from draftscope.engine.events import Records
+from draftscope.engine.probes import SideArray
 from draftscope.engine.protocol import (
     ANY_SLOT,
     Answer,
@@ -47,6 +48,9 @@ class Seen:
 
     def on_records(self, records: Records) -> None:
         raise AssertionError("No records were scripted.")
+
+    def on_arrays(self, arrays: list[SideArray]) -> None:
+        raise AssertionError("No probes were scripted.")
 
     def on_result(self, prompt: int, result: SlotResult) -> None:
         self.results.append((prompt, result.slot))

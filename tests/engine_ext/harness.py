@@ -21,7 +21,7 @@ from draftscope.engine.protocol import (
     SlotResult,
     SlotTask,
 )
-from draftscope.engine.ring import Ring, ring_bytes
+from draftscope.engine.trace_memory import TraceMemory, trace_memory_bytes
 
 GREEDY = SamplingSettings(temperature=0.0)
 TEXTS = (
@@ -71,8 +71,9 @@ class Bench:
     """A native backend with its ring."""
 
     def __init__(self, capacity: int = 1 << 16) -> None:
-        self.memory = bytearray(ring_bytes(capacity))
-        self.ring = Ring.create(memoryview(self.memory), capacity)
+        self.memory = bytearray(trace_memory_bytes(capacity))
+        rings = TraceMemory(memoryview(self.memory), capacity)
+        self.ring, self.arrays = rings.ring, rings.arrays
         self.backend = NativeBackend(memoryview(self.memory))
 
     def load(self, path: Path, settings: ContextSettings, **model: object) -> ModelReport:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from draftscope.cli.generation import Generation
 from draftscope.engine.client import make_client
 from draftscope.engine.events import Records
+from draftscope.engine.probes import SideArray
 from draftscope.engine.protocol import (
     ContextSettings,
     LogLine,
@@ -33,6 +34,9 @@ class _Onlooker:
         """See ``Sink``."""
 
     def on_records(self, records: Records) -> None:
+        """See ``Sink``."""
+
+    def on_arrays(self, arrays: list[SideArray]) -> None:
         """See ``Sink``."""
 
     def on_result(self, prompt: int, result: SlotResult) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from draftscope.engine.errors import EngineError, ErrorCode, ErrorReport
 from draftscope.engine.events import Records, empty_records
+from draftscope.engine.probes import SideArray
 from draftscope.engine.protocol import (
     Answer,
     Command,
@@ -36,7 +37,8 @@ class ScriptedClient:
         self.sent: list[Command] = []
         self.answers: list[Answer] = []
         self.records: Records = empty_records()
-        self.n_dropped = 0
+        self.arrays: list[SideArray] = []
+        self.n_dropped = self.n_arrays_dropped = 0
         self.silence_s = 0.0
         self.operation = ""
         self.is_alive = True
@@ -67,6 +69,11 @@ class ScriptedClient:
         """See ``Client.read_records``."""
         records, self.records = self.records, empty_records()
         return records
+
+    def read_arrays(self) -> list[SideArray]:
+        """See ``Client.read_arrays``."""
+        arrays, self.arrays = self.arrays, []
+        return arrays
 
     def restart(self) -> None:
         """See ``Client.restart``."""

@@ -107,7 +107,7 @@ def test_a_person_can_ask_the_file_by_meaning(tmp_path):
     total = database.execute("SELECT sum(draft_n_accepted), sum(draft_n), max(round) FROM rounds").fetchone()
     counts = [
         database.execute(f"SELECT count(*) FROM {view}").fetchone()[0]
-        for view in ("spans", "rounds", "tokens", "saves", "restores", "fallbacks", "slot_states", "operations")
+        for view in ("spans", "rounds", "tokens", "saves", "restores", "fallbacks", "slot_states", "operations", "rows")
     ]
     database.close()
     rounds = records[records["kind"] == Kind.ROUND]

@@ -20,6 +20,7 @@ PHASES = MappingProxyType(
         "verify": "#4da3ff",
         "accept": "#2bb58a",
         "restore": "#e8695a",
+        "probe": "#b5c26a",
         "replay": "#b07aa1",
         "prompt": "#6b7485",
         "catch_up": "#5a63b8",

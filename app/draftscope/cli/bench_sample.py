@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from draftscope.cli.bench_rounds import TaskRounds, rounds_of
 from draftscope.cli.generation import Outcome
 from draftscope.engine.events import Kind, Origin, Records, empty_records
+from draftscope.engine.probes import SideArray
 from draftscope.engine.protocol import DecodeCounts, LogLine, RunReport, SlotResult
 
 _KEPT = (Kind.SAVE, Kind.RESTORE, Kind.TOKEN, Kind.ROUND, Kind.OPERATION)
@@ -40,6 +41,9 @@ class Tally:
     def on_records(self, records: Records) -> None:
         """See ``Sink``."""
         self._records.append(records[np.isin(records["kind"], _KEPT)])
+
+    def on_arrays(self, arrays: list[SideArray]) -> None:
+        """See ``Sink``."""
 
     def on_result(self, prompt: int, result: SlotResult) -> None:
         """See ``Sink``."""

@@ -14,6 +14,7 @@ from typing import Protocol, assert_never
 from draftscope.engine.client import Client
 from draftscope.engine.errors import EngineError, ErrorCode
 from draftscope.engine.events import Records
+from draftscope.engine.probes import SideArray
 from draftscope.engine.protocol import (
     ANY_SLOT,
     Answer,
@@ -67,6 +68,10 @@ class Sink(Protocol):
 
     def on_records(self, records: Records) -> None:
         """At least one record."""
+        ...
+
+    def on_arrays(self, arrays: list[SideArray]) -> None:
+        """What probes measured; at least one, after the records that came with it."""
         ...
 
     def on_result(self, prompt: int, result: SlotResult) -> None:
@@ -215,6 +220,8 @@ class Generation:
         records = self._client.read_records()
         if len(records):
             self._sink.on_records(records)
+        if arrays := self._client.read_arrays():
+            self._sink.on_arrays(arrays)
 
     def _refusal(self, closing: Closing, *, is_about_model: bool = True) -> EngineError:
         if not isinstance(closing, Failed):

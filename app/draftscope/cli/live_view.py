@@ -12,6 +12,7 @@ from draftscope.cli.plan import Plan
 from draftscope.cli.terminal import ProgressLine, note
 from draftscope.cli.trace_recorder import TraceRecorder
 from draftscope.engine.events import Kind, Origin, Records
+from draftscope.engine.probes import ArrayKind, SideArray
 from draftscope.engine.protocol import LogLine, ModelReport, Prompt, SlotResult
 from draftscope.trace.answer_words import END_WORDS
 from draftscope.trace.pieces import PieceTable
@@ -77,6 +78,13 @@ class View:
         kept = records[(records["kind"] == Kind.TOKEN) & (records["code"] != Origin.REJECTED)]
         self._n_tokens += len(kept)
         self._show_tokens(kept)
+
+    def on_arrays(self, arrays: list[SideArray]) -> None:
+        """See ``Sink``. The rounds of results are numbered on."""
+        for array in arrays:
+            if array.kind is ArrayKind.RESULT:
+                self._round_numbers.continue_in_probes(array.values)
+        self.store.append_arrays(arrays)
 
     def on_result(self, prompt: int, result: SlotResult) -> None:
         """See ``Sink``."""

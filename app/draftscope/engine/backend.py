@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from draftscope.engine.probes import Fault, ProbeLevel
 from draftscope.engine.protocol import (
     ContextSettings,
     DecodeCost,
@@ -154,6 +155,14 @@ class Backend(Protocol):
 
     def text_of(self, tokens: tuple[int, ...]) -> str:
         """The text that tokens spell, control tokens by name."""
+        ...
+
+    def set_probe(self, level: ProbeLevel, slots: tuple[int, ...]) -> None:
+        """Measure restores in these slots (empty: all) at this level, whatever is loaded then."""
+        ...
+
+    def inject_fault(self, fault: Fault, slots: tuple[int, ...], layer: int) -> None:
+        """Let restores in these slots (empty: all) go wrong, until contexts are made anew; NONE: no more."""
         ...
 
     def identity(self) -> ModelIdentity:

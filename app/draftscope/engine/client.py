@@ -16,6 +16,7 @@ from typing import Protocol
 from draftscope.engine.backends import backend_maker
 from draftscope.engine.events import Records
 from draftscope.engine.in_process_client import InProcessClient
+from draftscope.engine.probes import SideArray
 from draftscope.engine.protocol import Answer, Command, CommandId
 from draftscope.engine.worker_client import WorkerClient
 
@@ -38,16 +39,25 @@ class Client(Protocol):
         ...
 
     def wait(self, timeout_s: float) -> bool:
-        """Block until ``drain`` or ``read_records`` would return something; False when the time is over first."""
+        """Block until there is something to drain or read; False when the time is over first."""
         ...
 
     def read_records(self) -> Records:
         """The records that came since the last call, of one engine; never blocks. The caller owns the copy."""
         ...
 
+    def read_arrays(self) -> list[SideArray]:
+        """What probes measured since the last call: their results and side arrays; never blocks."""
+        ...
+
     @property
     def n_dropped(self) -> int:
         """Records lost because nobody read them in time, over all engines of this client."""
+        ...
+
+    @property
+    def n_arrays_dropped(self) -> int:
+        """Side arrays lost for the same reason."""
         ...
 
     @property

@@ -9,6 +9,7 @@ from collections import deque
 from draftscope.engine.errors import ErrorCode, ErrorReport
 from draftscope.engine.events import Records
 from draftscope.engine.mailbox import Mailbox, RingChain
+from draftscope.engine.probes import SideArray
 from draftscope.engine.protocol import Answer, Command, CommandId, EngineDied, Load, LogLine, Shutdown
 from draftscope.engine.rpc_loss import lost_servers
 
@@ -68,10 +69,19 @@ class ClientBase(ABC):
         """See ``Client.read_records``."""
         return self._rings.read()
 
+    def read_arrays(self) -> list[SideArray]:
+        """See ``Client.read_arrays``."""
+        return self._rings.read_arrays()
+
     @property
     def n_dropped(self) -> int:
         """See ``Client.n_dropped``."""
         return self._rings.n_dropped
+
+    @property
+    def n_arrays_dropped(self) -> int:
+        """See ``Client.n_arrays_dropped``."""
+        return self._rings.n_arrays_dropped
 
     @property
     def silence_s(self) -> float:

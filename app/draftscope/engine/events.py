@@ -38,6 +38,7 @@ class Kind(IntEnum):
     FALLBACK = 6
     SLOT = 7
     OPERATION = 8
+    ROW = 9
 
 
 class Phase(IntEnum):
@@ -53,6 +54,7 @@ class Phase(IntEnum):
     REPLAY = 7
     CATCH_UP = 8
     LOAD = 9
+    PROBE = 10
 
 
 class Origin(IntEnum):
@@ -238,6 +240,15 @@ KINDS = {
         m="Reuse (SUBMIT and the operations on states)",
         value="SUBMIT: tokens that the slot had in memory and the prompt begins with; NaN where nobody compared",
         size_bytes="bytes moved",
+    ),
+    Kind.ROW: KindColumns(
+        code="Fault that was injected into the restore before",
+        position="position whose hidden row the draft of this round must start from",
+        token="",
+        n="position whose row it does start from, by its digest; -1 unknown, -2 a row of zeros",
+        m="rows that wait for the draft context, this one included",
+        value="",
+        size_bytes="",
     ),
 }
 """Meaning of ``code``, ``position``, ``token``, ``n``, ``m``, ``value`` and ``size_bytes`` by kind."""

@@ -28,10 +28,12 @@ from draftscope.engine.errors import EngineError, ErrorCode
 from draftscope.engine.events import FallbackReason, Mechanism, Operation, Phase, SlotState, StopReason
 from draftscope.engine.fake_costs import STATE_BYTES
 from draftscope.engine.fake_held import FakeHeld
+from draftscope.engine.fake_probes import FakeProbes
 from draftscope.engine.fake_record import FakeRecorder
 from draftscope.engine.fake_report import WITHOUT_TEMPLATE, report_of
 from draftscope.engine.fake_round import FakeRound
 from draftscope.engine.fake_slot import FakeSlot
+from draftscope.engine.probes import Fault, ProbeLevel
 from draftscope.engine.protocol import (
     ContextSettings,
     DecodeCost,
@@ -85,6 +87,7 @@ class FakeBackend:
         die: Callable[[], None] = kill_process,
     ) -> None:
         self._recorder = FakeRecorder(ring_memory)
+        self._probes = FakeProbes()
         self._is_paced = rounds_per_second > 0
         self._unit_ns = int(1e9 / (rounds_per_second or ROUNDS_PER_SECOND))
         self._die = die
@@ -95,6 +98,14 @@ class FakeBackend:
         self._cancelled: set[int] = set()
         self._interrupted = threading.Event()
         self._new_round(ContextSettings(), Mechanism.NONE)
+
+    def set_probe(self, level: ProbeLevel, slots: tuple[int, ...]) -> None:
+        """See ``Backend.set_probe``."""
+        self._probes.set_level(level, slots)
+
+    def inject_fault(self, fault: Fault, slots: tuple[int, ...], layer: int) -> None:
+        """See ``Backend.inject_fault``."""
+        self._probes.set_fault(fault, slots, layer)
 
     def load(self, model: ModelSettings, context: ContextSettings, progress: Progress) -> ModelReport:
         """See ``Backend.load``."""
@@ -126,6 +137,7 @@ class FakeBackend:
         report = report_of(self._model, context, self._load_ms)
         self._slots = [self._new_slot(slot, report, context) for slot in range(report.n_slots)]
         self._memory = report.memory
+        self._probes.end_faults()
         self._cancelled.clear()
         mechanism = Mechanism[report.way_back.granted.upper()]
         self._new_round(context if report.speculation.is_active else _without_draft(context), mechanism)

@@ -27,10 +27,12 @@ from draftscope.engine.protocol import (
     Configure,
     Done,
     Failed,
+    InjectFault,
     Load,
     Loaded,
     LoadProgress,
     ModelReport,
+    SetProbe,
     Shutdown,
     SlotCommand,
     Submit,
@@ -38,7 +40,7 @@ from draftscope.engine.protocol import (
 )
 from draftscope.engine.slot_commands import carry_out
 from draftscope.engine.submission import check_continuations, conversations_of, never_started, resolve
-from draftscope.engine.task_checks import check_numbers, check_tasks, loaded_model
+from draftscope.engine.task_checks import check_numbers, check_slot_numbers, check_tasks, loaded_model
 from draftscope.engine.task_words import whose
 from draftscope.engine.tasks import TaskQueue, internal
 
@@ -123,6 +125,8 @@ class Host:
                 self._configure(command)
             case Submit():
                 self._prepare(order, command)
+            case SetProbe() | InjectFault():
+                self._set_probe(command)
             case Unload():
                 self._end_tasks()
                 self._unload()
@@ -220,6 +224,16 @@ class Host:
         model = loaded_model(self._model)
         assert self._backend is not None  # a model is loaded
         self._intake.close(carry_out(command, self._backend, model, self._tasks.busy_slots, self._beat))
+
+    def _set_probe(self, command: SetProbe | InjectFault) -> None:
+        check_numbers(command)
+        check_slot_numbers(command.slots)
+        backend = self._need_backend()
+        if isinstance(command, SetProbe):
+            backend.set_probe(command.level, command.slots)
+        else:
+            backend.inject_fault(command.fault, command.slots, command.layer)
+        self._intake.close(Done(command.id))
 
     def _shut_down(self, command: Shutdown) -> None:
         self._is_over = True

@@ -13,7 +13,8 @@ from draftscope.engine.codec import encode
 from draftscope.engine.engine_log import forwarded_log
 from draftscope.engine.host import Host
 from draftscope.engine.protocol import Answer, Command, CommandId, LogLine, Shutdown
-from draftscope.engine.ring import DEFAULT_CAPACITY, Ring, RingWriter, ring_bytes
+from draftscope.engine.ring import DEFAULT_CAPACITY, RingWriter
+from draftscope.engine.trace_memory import TraceMemory, trace_memory_bytes
 
 _log = logging.getLogger(__name__)
 
@@ -36,8 +37,9 @@ class InProcessClient(ClientBase):
         self._start()
 
     def _start(self) -> None:
-        memory = memoryview(mmap.mmap(-1, ring_bytes(self._capacity)))
-        self._rings.add(Ring.create(memory, self._capacity))
+        memory = memoryview(mmap.mmap(-1, trace_memory_bytes(self._capacity)))
+        rings = TraceMemory(memory, self._capacity)
+        self._rings.add(rings.ring, rings.arrays)
         self._log_tail.clear()
         self._is_closed = self._is_end_expected = False
         self._engine = _EngineThread(self, memory, self._make_backend)

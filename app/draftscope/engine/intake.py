@@ -19,6 +19,7 @@ from draftscope.engine.protocol import (
     Done,
     Failed,
     Load,
+    ProbeCommand,
     Shutdown,
     SlotCommand,
     Submit,
@@ -27,7 +28,7 @@ from draftscope.engine.protocol import (
 
 _log = logging.getLogger(__name__)
 
-OrderedCommand = Load | Configure | Submit | SlotCommand | Unload | Shutdown
+OrderedCommand = Load | Configure | Submit | SlotCommand | ProbeCommand | Unload | Shutdown
 """Commands that are carried out one after the other."""
 
 StopSlots = Callable[[tuple[int, ...]], None]

@@ -7,8 +7,10 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable
 
+from draftscope.engine.array_ring import ArrayRing
 from draftscope.engine.errors import ErrorReport
 from draftscope.engine.events import Records, empty_records
+from draftscope.engine.probes import SideArray
 from draftscope.engine.protocol import (
     Answer,
     Cancelled,
@@ -90,42 +92,58 @@ class Mailbox:
 
 
 class RingChain:
-    """The ring of the engine that runs, after those of engines that ended, until they are read to their end."""
+    """The rings of the engine that runs, after those of engines that ended, until they are read to their end."""
 
     def __init__(self) -> None:
-        self._rings: deque[Ring] = deque()
-        self._n_dropped_before = 0
+        self._rings: deque[tuple[Ring, ArrayRing | None]] = deque()
+        self._n_dropped_before = self._n_arrays_dropped_before = 0
 
-    def add(self, ring: Ring) -> None:
-        """Go on with a new ring once the present ones are read."""
-        self._rings.append(ring)
+    def add(self, ring: Ring, arrays: ArrayRing | None = None) -> None:
+        """Go on with new rings once the present ones are read."""
+        self._rings.append((ring, arrays))
         self._skip_ended()
 
     def read(self) -> Records:
         """Records of the oldest ring that has any; never of two rings, since their sequence numbers begin anew."""
         self._skip_ended()
-        return self._rings[0].read() if self._rings else empty_records()
+        return next((ring.read() for ring, _ in self._rings if ring.n_waiting), empty_records())
+
+    def read_arrays(self) -> list[SideArray]:
+        """The side arrays of all rings, in order."""
+        return [array for _, arrays in self._rings if arrays is not None for array in arrays.read()]
 
     def _skip_ended(self) -> None:
-        while len(self._rings) > 1 and not self._rings[0].n_waiting:
-            self._n_dropped_before += self._rings.popleft().n_dropped
+        while len(self._rings) > 1 and _is_empty(*self._rings[0]):
+            ring, arrays = self._rings.popleft()
+            self._n_dropped_before += ring.n_dropped
+            self._n_arrays_dropped_before += arrays.n_dropped if arrays is not None else 0
 
     @property
     def has_records(self) -> bool:
-        """Whether ``read`` would return any."""
-        return any(ring.n_waiting for ring in self._rings)
+        """Whether ``read`` or ``read_arrays`` would return any."""
+        return any(not _is_empty(ring, arrays) for ring, arrays in self._rings)
 
     @property
     def n_dropped(self) -> int:
         """Records lost, in all rings there have been."""
-        return self._n_dropped_before + sum(ring.n_dropped for ring in self._rings)
+        return self._n_dropped_before + sum(ring.n_dropped for ring, _ in self._rings)
+
+    @property
+    def n_arrays_dropped(self) -> int:
+        """Side arrays lost, in all rings there have been."""
+        here = sum(arrays.n_dropped for _, arrays in self._rings if arrays is not None)
+        return self._n_arrays_dropped_before + here
 
     @property
     def operation(self) -> str:
         """What the newest engine is at, or was."""
-        return self._rings[-1].operation_words() if self._rings else ""
+        return self._rings[-1][0].operation_words() if self._rings else ""
 
     @property
     def heartbeat_ns(self) -> int:
         """Last sign of life of the newest engine."""
-        return self._rings[-1].heartbeat_ns if self._rings else 0
+        return self._rings[-1][0].heartbeat_ns if self._rings else 0
+
+
+def _is_empty(ring: Ring, arrays: ArrayRing | None) -> bool:
+    return not ring.n_waiting and (arrays is None or arrays.is_empty)

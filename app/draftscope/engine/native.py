@@ -17,6 +17,7 @@ from draftscope.engine.host_memory import available_bytes, check_fits
 from draftscope.engine.library import core as _core
 from draftscope.engine.library import llama_log, with_llamas_words
 from draftscope.engine.model_file import ModelFile, check_loadable
+from draftscope.engine.probes import FAULTS, LEVELS, Fault, ProbeLevel
 from draftscope.engine.protocol import (
     CatchUp,
     CheckpointMode,
@@ -229,6 +230,14 @@ class NativeBackend:
     def text_of(self, tokens: tuple[int, ...]) -> str:
         """See ``Backend.text_of``."""
         return b"".join(self._engine.piece(token) for token in tokens).decode("utf-8", "replace")
+
+    def set_probe(self, level: ProbeLevel, slots: tuple[int, ...]) -> None:
+        """See ``Backend.set_probe``."""
+        self._engine.set_probe(LEVELS.index(level), list(slots))
+
+    def inject_fault(self, fault: Fault, slots: tuple[int, ...], layer: int) -> None:
+        """See ``Backend.inject_fault``."""
+        self._engine.inject_fault(FAULTS.index(fault), list(slots), layer)
 
     def identity(self) -> ModelIdentity:
         """See ``Backend.identity``; the file is looked at once a load."""

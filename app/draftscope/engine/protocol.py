@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import NewType
 
 from draftscope.engine.errors import ErrorReport
+from draftscope.engine.probes import Fault, ProbeLevel
 
 CommandId = NewType("CommandId", int)
 
@@ -241,6 +242,31 @@ class RestoreSlot:
     id: CommandId
     slot: int
     path: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetProbe:
+    """Measure restores in these slots (empty: in all) from now on; what is loaded later, too. Closed by Done.
+
+    Takes effect between two steps of the engine, also while tasks go on.
+    """
+
+    id: CommandId
+    level: ProbeLevel
+    slots: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class InjectFault:
+    """Let every restore in these slots (empty: in all) do something wrong, to see it caught. Closed by Done.
+
+    ``layer``: of SKIP_LAYER, which recurrent layer; -1: the last. Until it is set to NONE or contexts are made anew.
+    """
+
+    id: CommandId
+    fault: Fault
+    slots: tuple[int, ...] = ()
+    layer: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -555,7 +581,8 @@ class EngineDied:
 
 
 SlotCommand = ClearSlot | RewindSlot | ForkSlot | ShiftSlot | SaveSlot | RestoreSlot
-Command = Load | Configure | Submit | SlotCommand | Cancel | Unload | Shutdown
+ProbeCommand = SetProbe | InjectFault
+Command = Load | Configure | Submit | SlotCommand | ProbeCommand | Cancel | Unload | Shutdown
 Closing = Loaded | Finished | SlotChanged | Cancelled | Done | Failed
 Answer = Closing | LoadProgress | LogLine | Pieces | EngineDied
 Message = Command | Answer

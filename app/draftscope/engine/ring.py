@@ -63,6 +63,7 @@ _WORDS = {
     Phase.REPLAY: "replaying accepted tokens",
     Phase.CATCH_UP: "feeding the draft context",
     Phase.LOAD: "loading a model",
+    Phase.PROBE: "measuring a restore",
 }
 
 

@@ -10,6 +10,9 @@ from draftscope.engine.output_format import check_format
 from draftscope.engine.protocol import ANY_SLOT, ModelReport, Prompt, SamplingSettings, SlotTask
 from draftscope.engine.task_words import whose
 
+MOST_SLOTS = 64
+"""Slots that an engine can have."""
+
 _INT32 = range(-(2**31), 2**31)
 _INT64 = range(-(2**63), 2**63)
 
@@ -72,6 +75,18 @@ def check_slot(slot: int, model: ModelReport) -> None:
     if not 0 <= slot < model.n_slots:
         there = f"the engine has {model.n_slots}, counted from 0"
         raise EngineError(ErrorCode.BAD_SETTINGS, f"There is no slot {slot}; {there}.")
+
+
+def check_slot_numbers(slots: tuple[int, ...]) -> None:
+    """Refuse slots that no engine has, whatever is loaded.
+
+    Raises:
+        EngineError: BAD_SETTINGS.
+    """
+    for slot in slots:
+        if not 0 <= slot < MOST_SLOTS:
+            what = f"There is no slot {slot}; an engine has at most {MOST_SLOTS}, counted from 0."
+            raise EngineError(ErrorCode.BAD_SETTINGS, what)
 
 
 def _check_task(task: SlotTask, model: ModelReport) -> None:

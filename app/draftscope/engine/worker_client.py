@@ -6,8 +6,9 @@ from draftscope.engine.client_base import ClientBase
 from draftscope.engine.codec import ProtocolError, decode, encode
 from draftscope.engine.engine_log import log_lines
 from draftscope.engine.protocol import Command, CommandId, Shutdown
-from draftscope.engine.ring import DEFAULT_CAPACITY, Ring, ring_bytes
+from draftscope.engine.ring import DEFAULT_CAPACITY
 from draftscope.engine.shared_memory import SharedMemory
+from draftscope.engine.trace_memory import TraceMemory, trace_memory_bytes
 from draftscope.engine.worker_process import WorkerProcess
 
 CLOSE_LIMIT_S = 2.0
@@ -33,13 +34,13 @@ class WorkerClient(ClientBase):
         self._start()
 
     def _start(self) -> None:
-        memory = SharedMemory(ring_bytes(self._capacity))
-        ring = Ring.create(memoryview(memory.buffer), self._capacity)
+        memory = SharedMemory(trace_memory_bytes(self._capacity))
+        rings = TraceMemory(memoryview(memory.buffer), self._capacity)
         try:
             process = WorkerProcess(memory, self._backend, self._on_line, self._on_text, self._on_end)
         finally:
             memory.close_descriptors()
-        self._rings.add(ring)
+        self._rings.add(rings.ring, rings.arrays)
         self._log_tail.clear()
         self._is_closed = self._is_end_expected = False
         self._process = process

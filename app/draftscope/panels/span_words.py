@@ -15,6 +15,7 @@ PHASE_WORDS = {
     Phase.ACCEPT: "accept",
     Phase.RESTORE: "restore",
     Phase.REPLAY: "replay",
+    Phase.PROBE: "probe",
     Phase.LOAD: "load",
     Phase.IDLE: "idle",
 }
@@ -29,6 +30,7 @@ PHASE_MEANS = {
     Phase.ACCEPT: "Each drafted token is compared with the target's choice.",
     Phase.RESTORE: "The state goes back to the last accepted token.",
     Phase.REPLAY: "Accepted tokens are decoded again after a restore.",
+    Phase.PROBE: "A restore is measured; the run takes longer and stays the same.",
     Phase.LOAD: "The model is read.",
     Phase.IDLE: "Nothing is done.",
 }

@@ -9,6 +9,7 @@ from typing import Any
 from draftscope import __version__
 from draftscope.engine.codec import as_plain
 from draftscope.engine.events import Kind, Records
+from draftscope.engine.probes import ArrayKind, SideArray
 from draftscope.engine.protocol import Finished, MemoryUse, ModelReport, RunReport, SlotResult, SlotTask
 from draftscope.session.run_request import RunRequest
 from draftscope.trace.acceptance import AcceptanceTable
@@ -109,6 +110,13 @@ class RunRecord:
         self._run.round_numbers.continue_in(records)
         self.trace.append(records)
         self.acceptance.update(self.trace)
+
+    def append_arrays(self, arrays: list[SideArray]) -> None:
+        """Take what probes measured in this run, after the records that came with it."""
+        for array in arrays:
+            if array.kind is ArrayKind.RESULT:
+                self._run.round_numbers.continue_in_probes(array.values)
+        self.trace.append_arrays(arrays)
 
     def add_pieces(self, pieces: Mapping[int, bytes]) -> None:
         """Take the bytes of tokens."""

@@ -11,6 +11,7 @@ from PySide6.QtCore import QObject, Signal
 from draftscope.engine.client import Client
 from draftscope.engine.errors import EngineError, ErrorCode, ErrorReport
 from draftscope.engine.events import Records
+from draftscope.engine.probes import SideArray
 from draftscope.engine.protocol import (
     Answer,
     Cancelled,
@@ -284,6 +285,7 @@ class Session(QObject):
         # Read after draining: whatever was recorded before an answer was sent is in the ring by now.
         records = self._client.read_records()
         self._take_records(records)
+        self._take_arrays(self._client.read_arrays())
         for answer in answers:
             self._take(answer)
         if self.is_running or len(records):
@@ -311,6 +313,12 @@ class Session(QObject):
         if len(records):
             self._record.append(records)
             self.fallbacks.follow(self.trace)
+            self.records_appended.emit()
+
+    def _take_arrays(self, arrays: list[SideArray]) -> None:
+        """Keep what probes measured in the run."""
+        if arrays and self.is_running:
+            self._record.append_arrays(arrays)
             self.records_appended.emit()
 
     def _take(self, answer: Answer) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from draftscope.engine.events import Kind, Records, SlotState
+from draftscope.engine.probes import Probes
 
 _ACTIVE = (SlotState.PROMPT, SlotState.GENERATING)
 
@@ -32,6 +33,11 @@ class RoundNumbers:
                 self._shift(records["round"][start:index])
                 start, self._offset = index, None
         self._shift(records["round"][start:])
+
+    def continue_in_probes(self, probes: Probes) -> None:
+        """The same for what probes measured of restores in the rounds that came last."""
+        inside = probes["round"] >= 0
+        probes["round"][inside] += self._offset or 0
 
     def _shift(self, rounds: NDArray[np.int32]) -> None:
         inside = rounds >= 0

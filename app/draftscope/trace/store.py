@@ -7,12 +7,15 @@ One thread appends; views that were handed out stay as they are, so others may g
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from draftscope.engine.events import ENGINE_TRACK, RECORD_DTYPE, Kind, Records, empty_records
+from draftscope.engine.probes import ArrayKind, Probes, SideArray
 from draftscope.trace.growable import GrowableArray
+from draftscope.trace.probe_store import ProbeStore
 from draftscope.trace.track import Track
 
 _INDEXED = (Kind.SPAN, Kind.ROUND, Kind.OPERATION)
@@ -49,6 +52,7 @@ class TraceStore:
         self._range: tuple[int, int] | None = None
         self._last_sequence: int | None = None
         self._n_arrived = 0
+        self._probes = ProbeStore()
         self.n_missing = 0
         self.n_unknown = 0
 
@@ -79,6 +83,28 @@ class TraceStore:
                 self._append_kind(Kind(value), records[chosen], arrival[chosen])
             else:
                 self.n_unknown += int(np.count_nonzero(chosen))
+
+    def append_arrays(self, arrays: list[SideArray]) -> None:
+        """Take what probes measured: their results, and side arrays as far as the budget reaches."""
+        self._probes.append(arrays)
+
+    @property
+    def probes(self) -> Probes:
+        """What was measured of restores: ``PROBE_DTYPE`` (P,) in order of arrival, read-only view, valid for good."""
+        return self._probes.results
+
+    def array(self, t_start_ns: int, kind: ArrayKind) -> NDArray[Any] | None:
+        """A side array of a probe, read-only; None where it was not measured or not kept."""
+        return self._probes.array(t_start_ns, kind)
+
+    def arrays(self) -> list[SideArray]:
+        """All side arrays that were kept, by probe; the results are not among them."""
+        return self._probes.arrays()
+
+    @property
+    def n_arrays_not_kept(self) -> int:
+        """Side arrays for which the budget had no room."""
+        return self._probes.n_not_kept
 
     def _count_gaps(self, sequence: NDArray[np.uint64]) -> None:
         numbers = sequence.astype(np.int64)

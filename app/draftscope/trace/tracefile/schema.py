@@ -67,6 +67,7 @@ _VIEWS = {
         Kind.OPERATION,
         {"code": "operation", "position": "n_tokens", "n": "n", "m": "reuse", "size_bytes": "size_bytes"},
     ),
+    "rows": (Kind.ROW, {"code": "fault", "position": "position", "n": "position_found", "m": "n_waiting"}),
 }
 
 
