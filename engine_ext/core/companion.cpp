@@ -53,6 +53,18 @@ void Companion::clear(int32_t slot) {
     if (draft != nullptr) {
         llama_memory_seq_rm(draft->memory(), slot, -1, -1);
     }
+    if (history != nullptr) {
+        history->drop_companion(slot, 0);
+    }
+}
+
+int32_t Companion::n_draft_held(int32_t slot) const {
+    if (draft == nullptr) {
+        return -1;
+    }
+    const llama_pos last = llama_memory_seq_pos_max(draft->memory(), slot);
+    const bool has_window = llama_model_n_swa(llama_get_model(draft->context())) > 0;    // what is outside of it is not needed, nor saved
+    return last < 0 ? 0 : last + 1 - (has_window ? 0 : llama_memory_seq_pos_min(draft->memory(), slot));
 }
 
 bool Companion::drop_tail(int32_t slot, int32_t position) {
@@ -73,6 +85,9 @@ bool Companion::drop_target_tail(int32_t slot, int32_t position) {
 }
 
 bool Companion::drop_drafted(int32_t slot, int32_t position) {
+    if (history != nullptr) {
+        history->drop_companion(slot, position);
+    }
     return draft == nullptr || llama_memory_seq_rm(draft->memory(), slot, position, -1);
 }
 
@@ -165,6 +180,9 @@ bool Companion::restore_whole(int32_t slot, const std::vector<uint8_t> & of_targ
                llama_memory_seq_pos_max(decoder.memory(), slot) == n - 1;
     };
     target.use_up_steps(slot);
+    if (history != nullptr) {
+        history->put_companion(slot);
+    }
     if (Faults::take(faults.restore)) {
         return false;
     }
@@ -176,6 +194,9 @@ bool Companion::can_shift() const {
 }
 
 void Companion::shift(int32_t slot, int32_t n_keep, int32_t n_discard) {
+    if (history != nullptr) {
+        history->shift(slot, n_keep, n_discard);
+    }
     for (const Decoder * decoder : {static_cast<const Decoder *>(&target), static_cast<const Decoder *>(draft)}) {
         if (decoder != nullptr) {
             llama_memory_seq_rm(decoder->memory(), slot, n_keep, n_keep + n_discard);

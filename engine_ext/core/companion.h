@@ -6,6 +6,7 @@
 #pragma once
 
 #include "decoder.h"
+#include "row_history.h"
 
 #include <cstdint>
 #include <vector>
@@ -94,6 +95,12 @@ public:
 
     // What the memory of a context can do, found out by decoding two tokens and dropping one; it is empty after that.
     static bool can_drop_tail(Decoder & decoder);
+
+    // Positions of a slot that the MTP context holds, those that left a window included; -1: it has no memory of its own.
+    int32_t n_draft_held(int32_t slot) const;
+
+    // Told what is removed from the MTP context; null: nobody watches. Borrowed.
+    RowHistory * history = nullptr;
 
     mutable Faults faults;
 

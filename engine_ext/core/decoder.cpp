@@ -42,7 +42,7 @@ Decoder::Decoder(llama_model * model, llama_context_params params, const char * 
 
 void Decoder::clear() {
     llama_batch_ext_clear(batch.get());
-    n_rows = 0;
+    added.clear();
     in_batch.clear();
 }
 
@@ -50,7 +50,7 @@ int32_t Decoder::add(int32_t seq, int32_t token, int32_t position, bool output, 
     const int32_t index = llama_batch_ext_add_token(batch.get(), seq, token);
     if (index < 0) {
         throw EngineError("internal", "llama.cpp refused token " + std::to_string(token) + " of slot " + std::to_string(seq) +
-                                          " for a batch of " + std::to_string(n_rows) + " tokens.");
+                                          " for a batch of " + std::to_string(size()) + " tokens.");
     }
     if (std::find(in_batch.begin(), in_batch.end(), seq) == in_batch.end()) {
         in_batch.push_back(seq);
@@ -62,7 +62,10 @@ int32_t Decoder::add(int32_t seq, int32_t token, int32_t position, bool output, 
     if (row != nullptr) {
         llama_batch_ext_set_embd_token(batch.get(), index, {row, 1, static_cast<size_t>(width)});
     }
-    n_rows++;
+    added.push_back({seq, position, token});
+    if (row != nullptr && on_hidden_row) {
+        on_hidden_row(added.back(), {row, static_cast<size_t>(width)});
+    }
     return index;
 }
 

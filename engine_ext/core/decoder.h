@@ -4,6 +4,7 @@
 #include "llama_api.h"
 
 #include <functional>
+#include <span>
 #include <vector>
 
 namespace draftscope {
@@ -27,7 +28,7 @@ public:
 
     // ---- the next decode
     void    clear();
-    int32_t size() const { return n_rows; }
+    int32_t size() const { return static_cast<int32_t>(added.size()); }
     // Add a token; row (n_embd floats, copied) is the hidden row that an MTP context takes along. Returns its index.
     // Throws EngineError(internal) when libllama refuses it (batch full, bad token); the batch is as before.
     int32_t add(int32_t seq, int32_t token, int32_t position, bool output, const float * row = nullptr);
@@ -36,6 +37,15 @@ public:
     bool can_step_back(int32_t seq, int32_t position) const;
     // The sequence has stepped back: once is all that a decode allows.
     void use_up_steps(int32_t seq) { std::erase(in_batch, seq); }
+
+    // The rows of the batch: sequence, position and token of each.
+    struct Row {
+        int32_t seq, position, token;
+    };
+    std::span<const Row> rows() const { return added; }
+
+    // Told of each token that is added with a hidden row, before it is decoded.
+    std::function<void(const Row & row, std::span<const float> hidden)> on_hidden_row;
 
     // Compute. Aborted and Failed leave parts of the batch in memory: the caller clears the sequences it brought.
     DecodeStatus decode();
@@ -53,8 +63,8 @@ private:
     ContextPtr ctx;
     BatchPtr   batch;
     int32_t    width      = 0;
-    int32_t    n_rows     = 0;
     int64_t    graph_runs = 0;
+    std::vector<Row>     added;             // to the batch being filled or decoded last
     std::vector<int32_t> first_position;    // by sequence, of the batch being filled or decoded last
     std::vector<int32_t> in_batch;          // sequences that have rows in that batch, without those that have stepped back
 };

@@ -104,7 +104,7 @@ ModelReport Engine::configure(const ContextSettings & settings) {
     recorder.beat();
     const Loading loading(ring);
     probe_settings.faults.fill(RestoreFault::None);
-    parts = std::make_unique<Parts>(*model, assistant.get(), settings, recorder);
+    parts = std::make_unique<Parts>(*model, assistant.get(), settings, recorder, probe_settings, arrays);
     connect_cancel();
 
     report_.n_slots_asked = settings.n_slots;
@@ -249,6 +249,9 @@ bool Engine::step() {
         parts->round->run(in_flight);
     }
     in_flight.clear();
+    for (const auto & slot : parts->slots) {
+        parts->probe->settle(*slot);
+    }
     assert_sound();
     const bool has_work = std::any_of(parts->slots.begin(), parts->slots.end(), [](const auto & slot) { return slot->is_active(); });
     if (!has_work) {    // else the last operation stands until the next step: who dies between two steps is not idle

@@ -140,6 +140,10 @@ DecodeStatus MtpDriver::run(Phase phase, int32_t step) {
     const DecodeStatus status = draft->decode();
     const int64_t new_runs = draft->n_graph_runs() - runs;
     recorder.span(phase, engine_track, t_start, step, draft->size(), static_cast<int>(new_runs));
+    if (phase == Phase::Probe) {
+        counts.probe++;
+        return status;
+    }
     if (phase == Phase::Prompt) {
         counts.prompt++;
         counts.prompt_graph_runs += new_runs;
@@ -197,18 +201,53 @@ DecodeStatus MtpDriver::feed(std::span<Slot * const> slots, Phase phase, Compani
     return DecodeStatus::Done;
 }
 
-int32_t MtpDriver::add_step(const Slot & slot, const std::vector<float> & own) {
-    const size_t n_drafted = slot.draft.size();
-    const bool   is_chain  = family == MtpFamily::ChainedHeads;
-    int32_t      last      = -1;
+int32_t MtpDriver::add_step(const Slot & slot) {
+    const std::vector<float> & own       = at(slot.id).own;
+    const size_t               n_drafted = slot.draft.size();
+    const bool                 is_chain  = family == MtpFamily::ChainedHeads;
+    const int32_t              next      = at(slot.id).n_positions + n_waiting(slot.id);    // the position behind the pending row's token
+    int32_t                    last      = -1;
     if (n_drafted == 0 || is_chain) {
         last = add_waiting(slot, n_waiting(slot.id), /*is_output =*/n_drafted == 0);
     }
     for (size_t i = is_chain || n_drafted == 0 ? 0 : n_drafted - 1; i < n_drafted; i++) {
-        const int32_t position = family == MtpFamily::Assistant ? slot.n_tokens() - 1 : slot.n_tokens() + static_cast<int32_t>(i);
+        const int32_t position = family == MtpFamily::Assistant ? next - 1 : next + static_cast<int32_t>(i);
         last = draft->add(slot.id, slot.draft[i], position, i + 1 == n_drafted, own.data() + static_cast<ptrdiff_t>(i) * draft->n_embd());
     }
     return last;
+}
+
+DecodeStatus MtpDriver::take_steps(std::span<Slot * const> slots, int32_t n, Phase phase, Companion & companion, std::vector<float> * first_logits) {
+    for (Slot * slot : slots) {
+        slot->draft.clear();
+        slot->draft_probability.clear();
+        at(slot->id).own.clear();
+    }
+    for (int32_t step = 0; step < n; step++) {
+        if (!choose_head(slots, step, companion)) {
+            return DecodeStatus::Failed;
+        }
+        std::vector<int32_t> last;
+        draft->clear();
+        for (const Slot * slot : slots) {
+            last.push_back(add_step(*slot));
+        }
+        if (const DecodeStatus status = run(phase, step); status != DecodeStatus::Done) {
+            return status;
+        }
+        for (size_t s = 0; s < slots.size(); s++) {
+            const float *   logits = draft->logits(last[s]);
+            const Candidate best   = most_probable(logits, n_vocab);
+            slots[s]->draft.push_back(best.token);
+            slots[s]->draft_probability.push_back(best.probability);
+            const float * row = draft->hidden_row(last[s]);
+            at(slots[s]->id).own.insert(at(slots[s]->id).own.end(), row, row + draft->n_embd());
+            if (first_logits != nullptr && step == 0 && s == 0) {
+                first_logits->assign(logits, logits + n_vocab);
+            }
+        }
+    }
+    return DecodeStatus::Done;
 }
 
 DecodeStatus MtpDriver::draft_tokens(std::span<Slot * const> slots, int32_t n, bool catch_up_alone, Companion & companion) {
@@ -217,33 +256,9 @@ DecodeStatus MtpDriver::draft_tokens(std::span<Slot * const> slots, int32_t n, b
             return status;
         }
     }
-    std::vector<std::vector<float>> own(slots.size());    // of each slot, a row for each step
-    for (Slot * slot : slots) {
-        slot->draft.clear();
-        slot->draft_probability.clear();
-    }
-    if (std::exchange(sits_out, false)) {
-        return DecodeStatus::Done;
-    }
-    for (int32_t step = 0; step < n; step++) {
-        if (!choose_head(slots, step, companion)) {
-            return DecodeStatus::Failed;
-        }
-        std::vector<int32_t> last;
-        draft->clear();
-        for (size_t s = 0; s < slots.size(); s++) {
-            last.push_back(add_step(*slots[s], own[s]));
-        }
-        if (const DecodeStatus status = run(Phase::Draft, step); status != DecodeStatus::Done) {
-            return status;
-        }
-        for (size_t s = 0; s < slots.size(); s++) {
-            const Candidate best = most_probable(draft->logits(last[s]), n_vocab);
-            slots[s]->draft.push_back(best.token);
-            slots[s]->draft_probability.push_back(best.probability);
-            const float * row = draft->hidden_row(last[s]);
-            own[s].insert(own[s].end(), row, row + draft->n_embd());
-        }
+    if (const DecodeStatus status = take_steps(slots, std::exchange(sits_out, false) ? 0 : n, Phase::Draft, companion, nullptr);
+        status != DecodeStatus::Done || slots.empty() || slots.front()->draft.empty()) {
+        return status;
     }
     // Rows with the target's hidden rows stay; those that were fed with the head's own go.
     bool dropped = true;
@@ -252,6 +267,47 @@ DecodeStatus MtpDriver::draft_tokens(std::span<Slot * const> slots, int32_t n, b
         dropped = companion.drop_drafted(slot->id, at(slot->id).n_positions) && dropped;
     }
     return dropped ? DecodeStatus::Done : DecodeStatus::Failed;
+}
+
+DecodeStatus MtpDriver::try_draft(Slot & slot, std::span<const float> pending, int32_t n, Companion & companion, Trial & trial) {
+    if (n_waiting(slot.id) == 0 || n_waiting(slot.id) + n > draft->capacity()) {
+        return DecodeStatus::Failed;
+    }
+    const std::vector<float> own = at(slot.id).own, row(pending_row(slot.id).begin(), pending_row(slot.id).end());
+    set_pending_row(slot.id, pending);
+    Slot * const       alone[] = {&slot};
+    const DecodeStatus status  = take_steps(alone, n, Phase::Probe, companion, &trial.logits);
+    set_pending_row(slot.id, row);
+    at(slot.id).own = own;
+    trial.tokens    = std::exchange(slot.draft, {});
+    slot.draft_probability.clear();
+    return companion.drop_drafted(slot.id, at(slot.id).n_positions) ? status : DecodeStatus::Failed;
+}
+
+std::span<const float> MtpDriver::pending_row(int32_t slot) const {
+    const std::vector<float> & waiting = at(slot).waiting;
+    return std::span(waiting).last(std::min(waiting.size(), static_cast<size_t>(draft->n_embd())));
+}
+
+void MtpDriver::set_pending_row(int32_t slot, std::span<const float> row) {
+    std::copy(row.begin(), row.end(), at(slot).waiting.end() - static_cast<ptrdiff_t>(row.size()));
+}
+
+void MtpDriver::catch_up_with_own_rows(int32_t slot) {
+    Rows &       of_slot = at(slot);
+    const size_t n       = std::min(of_slot.own.size(), static_cast<size_t>(std::max(0, n_waiting(slot) - 1)) * static_cast<size_t>(draft->n_embd()));
+    std::copy_n(of_slot.own.begin(), n, of_slot.waiting.begin());
+}
+
+bool MtpDriver::leave_behind(int32_t slot, Companion & companion) {
+    const std::vector<float> row(pending_row(slot).begin(), pending_row(slot).end());
+    const int32_t            n_lost = n_known(slot);
+    if (n_heads == 0 || row.empty() || !companion.drop_drafted(slot, 0)) {
+        return n_heads == 0 || row.empty();
+    }
+    begin_late(slot, n_lost);
+    set_pending_row(slot, row);
+    return true;
 }
 
 }  // namespace draftscope

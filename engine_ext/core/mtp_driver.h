@@ -44,6 +44,25 @@ public:
     // Draft n tokens in each slot (slot.draft, slot.draft_probability).
     [[nodiscard]] DecodeStatus draft_tokens(std::span<Slot * const> slots, int32_t n, bool catch_up_alone, Companion & companion);
 
+    // A draft of n tokens of one slot, from what waits for it but with another pending row (n_embd), and taken back: both
+    // contexts and the slot are as before. The slot has the token that the pending row goes with.
+    struct Trial {
+        std::vector<int32_t> tokens;
+        std::vector<float>   logits;    // n_vocab, of the first step
+    };
+    [[nodiscard]] DecodeStatus try_draft(Slot & slot, std::span<const float> pending, int32_t n, Companion & companion, Trial & trial);
+
+    // The row that the next draft starts from, n_embd floats; empty: it comes with the next decode. Borrowed.
+    std::span<const float> pending_row(int32_t slot) const;
+
+    // ---- what a restore is made to do wrong, to see it caught
+
+    void set_pending_row(int32_t slot, std::span<const float> row);
+    // Catch-up rows become those that the head made up while drafting: as if drafted positions had been left in the context.
+    void catch_up_with_own_rows(int32_t slot);
+    // The MTP context lacks all that the slot held. False: the companion could not drop it.
+    [[nodiscard]] bool leave_behind(int32_t slot, Companion & companion);
+
     int32_t n_positions(int32_t slot) const { return at(slot).n_positions; }
     int32_t n_waiting(int32_t slot) const;    // rows, the pending one included
 
@@ -66,12 +85,14 @@ public:
     void shift(int32_t slot, int32_t n_keep, int32_t n_discard);
     // Positions up to the newest in the memory.
     int32_t n_held(int32_t slot) const { return at(slot).n_positions > at(slot).n_missing ? at(slot).n_positions : 0; }
+    bool is_assistant() const { return family == MtpFamily::Assistant; }
     // Whether a state has keys for every head that drafts here.
     bool has_all_heads(const MtpState & state) const { return state.n_heads >= n_heads; }
 
     struct Counts {
         int32_t draft = 0, catch_up = 0, prompt = 0;    // decode calls
         int64_t draft_graph_runs = 0, prompt_graph_runs = 0;
+        int32_t probe = 0;
     };
     Counts counts;
 
@@ -80,15 +101,18 @@ private:
         int32_t            n_positions = 0;    // positions in the MTP context's memory
         std::vector<float> waiting;            // hidden rows for tokens[n_positions] and on
         int32_t            n_missing   = 0;    // the first of these positions, which it lacks
+        std::vector<float> own;                // those that the head returned in the last draft, one a step
     };
     Rows &       at(int32_t slot) { return rows[static_cast<size_t>(slot)]; }
     const Rows & at(int32_t slot) const { return rows[static_cast<size_t>(slot)]; }
 
     // The first n. Returns the batch index of the last; -1 when there was none to add. is_output: the last row is one.
     int32_t add_waiting(const Slot & slot, int32_t n, bool is_output);
-    // The rows of the slot's next draft step; own: the rows that the heads returned in the steps before. Returns the index
-    // of the row that the step drafts from.
-    int32_t add_step(const Slot & slot, const std::vector<float> & own);
+    // The rows of the slot's next draft step. Returns the index of the row that the step drafts from.
+    int32_t add_step(const Slot & slot);
+    // The steps of a draft: tokens and probabilities into the slots, the head's rows into Rows::own. first_logits: null, or
+    // takes those of the first step of the first slot.
+    DecodeStatus take_steps(std::span<Slot * const> slots, int32_t n, Phase phase, Companion & companion, std::vector<float> * first_logits);
     [[nodiscard]] bool choose_head(std::span<Slot * const> slots, int32_t head, Companion & companion);
     void forget_waiting(int32_t slot, int32_t n);
     DecodeStatus run(Phase phase, int32_t step);

@@ -6,8 +6,10 @@
 // to decode, then the pending row.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace draftscope {
@@ -20,6 +22,9 @@ struct MtpState {
 
     // Positions whose rows are known: those of the memory, and those that wait; the pending row is the last's.
     int32_t n_known(int32_t width) const { return n_positions + static_cast<int32_t>(rows.size() / static_cast<size_t>(width)) - 1; }
+
+    // The pending row, borrowed; empty: it comes with the next decode.
+    std::span<const float> pending_row(int32_t width) const { return std::span(rows).last(std::min(rows.size(), static_cast<size_t>(width))); }
 
     // Positions up to the newest that the memory holds; none where all are missing.
     int32_t n_held() const { return n_positions > n_missing ? n_positions : 0; }

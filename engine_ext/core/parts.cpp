@@ -8,7 +8,9 @@
 
 namespace draftscope {
 
-Parts::Parts(const Model & model, const Model * assistant, const ContextSettings & settings_, Recorder & recorder) : settings(settings_) {
+Parts::Parts(const Model & model, const Model * assistant, const ContextSettings & settings_, Recorder & recorder, const ProbeSettings & probe_settings,
+             ArrayRing & arrays)
+    : settings(settings_) {
     speculation          = plan_speculation(model, assistant, settings);
     settings.n_draft_max = speculation.n_draft_max;
     settings.n_threads   = settings.n_threads > 0 ? settings.n_threads : default_threads();
@@ -28,6 +30,8 @@ Parts::Parts(const Model & model, const Model * assistant, const ContextSettings
     contexts->is_unified = layout.has_spares;
     contexts->drops_any_tail = !model.is_recurrent() && (llama_model_n_swa(model.get()) == 0 || speculation.is_active);
     contexts->n_steps_back   = way_back.n_rs_seq_granted;
+    probe                    = std::make_unique<Probe>(*contexts, probe_settings, arrays, settings.n_slots);
+    contexts->probe          = probe.get();
     slot_memory              = std::make_unique<SlotMemory>(*contexts, slots);
     contexts->memory         = slot_memory.get();
     contexts->ends_at        = settings.shift && slot_memory->why_not_shift().empty() ? std::numeric_limits<int32_t>::max() : settings.n_ctx;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "memory_use.h"
+#include "probe.h"
 #include "round.h"
 #include "slot_memory.h"
 #include "speculation.h"
@@ -15,9 +16,10 @@
 namespace draftscope {
 
 struct Parts {
-    // Settings and assistant are checked already. Throws EngineError: out_of_memory, unsupported_model. Borrows the models
-    // and the recorder. assistant: null where there is none.
-    Parts(const Model & model, const Model * assistant, const ContextSettings & settings_, Recorder & recorder);
+    // Settings and assistant are checked already. Throws EngineError: out_of_memory, unsupported_model. Borrows all but the
+    // settings of the contexts. assistant: null where there is none.
+    Parts(const Model & model, const Model * assistant, const ContextSettings & settings_, Recorder & recorder, const ProbeSettings & probe_settings,
+          ArrayRing & arrays);
     Parts(const Parts &)             = delete;
     Parts & operator=(const Parts &) = delete;
 
@@ -31,6 +33,7 @@ struct Parts {
     std::unique_ptr<Companion>         companion;
     std::unique_ptr<Checkpoint>        checkpoint;
     std::unique_ptr<Contexts>          contexts;
+    std::unique_ptr<Probe>             probe;
     std::unique_ptr<SlotMemory>        slot_memory;
     std::vector<std::unique_ptr<Slot>> slots;
     TargetCounts                       counts;

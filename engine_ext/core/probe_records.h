@@ -14,7 +14,7 @@ enum class RestoreFault : uint8_t { None, OmitHook, ZeroRow, StaleRow, SkipLayer
 
 enum class RestoreKind : uint8_t { Rejection = 1, Prompt = 2, Cache = 3, Slot = 4, Fork = 5, Rewind = 6 };
 
-enum class StateStatus : uint8_t { NotProbed = 0, Equal = 1, Differs = 2, UnknownLayout = 3, NoRecurrentLayers = 4, NoReference = 5 };
+enum class StateStatus : uint8_t { NotProbed = 0, Equal = 1, Differs = 2, UnknownLayout = 3, NoRecurrentLayers = 4, NoReference = 5, Rounding = 6 };
 
 enum class ArrayKind : uint32_t { Result = 0, Rows = 1, Fingerprints = 2, DraftTokens = 3, TopTokens = 4, TopLogits = 5, TopProbabilities = 6, Layers = 7 };
 
@@ -34,7 +34,7 @@ struct ProbeResult {
     double      restored_logit_max_abs = nan, restored_kl = nan;
     double      without_logit_max_abs  = nan, without_kl = nan;
     double      saved_top_p            = nan, restored_top_p = nan, without_top_p = nan;
-    double      state_max_abs          = nan, state_rms = nan;
+    double      state_max_abs          = nan, state_rms = nan, state_scatter = nan;
     int32_t     round                  = no_round;
     int32_t     position               = 0;
     int32_t     n_replay               = 0;
@@ -67,6 +67,6 @@ struct ProbeResult {
     uint8_t     worst_part             = 0;
 };
 #pragma pack(pop)
-static_assert(sizeof(ProbeResult) == 276);
+static_assert(sizeof(ProbeResult) == 284);
 
 }  // namespace draftscope

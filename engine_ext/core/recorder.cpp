@@ -108,6 +108,14 @@ void Recorder::slot_operation(int slot, Operation operation, int64_t t_start_ns,
     ring.push(record);
 }
 
+void Recorder::row(int slot, RestoreFault fault, int64_t t_start_ns, int position, int found, int n_waiting) {
+    Record record      = make(Kind::Row, static_cast<uint8_t>(fault), slot, t_start_ns, position);
+    record.duration_ns = now_ns() - t_start_ns;
+    record.n           = found;
+    record.m           = n_waiting;
+    ring.push(record);
+}
+
 void Recorder::slot_state(int slot, SlotState state, int n_tokens, StopReason reason, int n_generated) {
     Record record = make(Kind::Slot, static_cast<uint8_t>(state), slot, now_ns(), n_tokens);
     record.n      = static_cast<int32_t>(reason);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "event_ring.h"
+#include "probe_records.h"
 
 #include <utility>
 #include <vector>
@@ -32,6 +33,8 @@ public:
     void fallback(int slot, FallbackReason reason, int position, Mechanism asked, Mechanism used);
     // Ends now. n: tokens kept, reused or forgotten; n_tokens: in the slot after it; n_common: of a prompt, -1 where nobody compared.
     void slot_operation(int slot, Operation operation, int64_t t_start_ns, int n_tokens, int n, Reuse reuse, int64_t size_bytes, int n_common = -1);
+    // Ends now: the row that a draft starts from, which should be that of `position`, is that of `found`.
+    void row(int slot, RestoreFault fault, int64_t t_start_ns, int position, int found, int n_waiting);
     void slot_state(int slot, SlotState state, int n_tokens, StopReason reason, int n_generated);
 
     // Tokens of records since the last call that no record named before forget_tokens(): their text is to be announced.

@@ -1,6 +1,7 @@
 #include "round.h"
 
 #include "probability.h"
+#include "probe.h"
 #include "slot_memory.h"
 
 #include <algorithm>
@@ -15,6 +16,8 @@ void Round::run(std::span<Slot * const> generating) {
     t_start_ns              = now_ns();
     n_yielded               = 0;
     make_room();
+    drop_cancelled();
+    contexts.probe->try_drafts(slots);
     replay_alone();
     draft();
     checkpoint();
@@ -58,6 +61,7 @@ void Round::draft() {
     if (contexts.driver == nullptr || slots.empty()) {
         return;
     }
+    contexts.probe->note_drafts(slots);
     const int64_t t_start = now_ns();
     const DecodeStatus status =
         contexts.driver->draft_tokens(slots, contexts.settings.n_draft_max, contexts.settings.catch_up_alone, contexts.companion);
@@ -69,6 +73,7 @@ void Round::draft() {
     for (const Slot * slot : slots) {
         contexts.recorder.span(Phase::Draft, slot->id, t_start, slot->n_tokens(), static_cast<int>(slot->draft.size()), 0);
     }
+    contexts.probe->check_companions(slots);
     drop_cancelled();
     cut_drafts();
 }
@@ -207,6 +212,9 @@ bool Round::verify(std::span<Slot * const> part) {
     entries.clear();
     contexts.target.clear();
     for (Slot * slot : part) {
+        if (!slot->draft.empty()) {
+            contexts.probe->note_state(*slot);
+        }
         const Entry entry{slot, add_pending(*slot), slot->n_pending() - 1, static_cast<int32_t>(slot->draft.size()), 0};
         for (size_t i = 0; i < slot->draft.size(); i++) {
             contexts.target.add(slot->id, slot->draft[i], slot->n_tokens() + static_cast<int32_t>(i), true);
@@ -280,6 +288,11 @@ void Round::go_back(Entry & entry, int32_t n_before) {
     Slot &        slot   = *entry.slot;
     const int32_t n_keep = n_before + entry.n_accepted;    // positions of the target that are true
     const int32_t n_all  = n_before + entry.n_draft;
+    Probe::Restoring restoring;
+    if (contexts.driver != nullptr && n_keep != n_all) {    // what a driver that takes no row now would go on from is the last one decoded
+        const auto row = [&](int32_t i) { return std::span(contexts.target.hidden_row(entry.first + i), static_cast<size_t>(contexts.target.n_embd())); };
+        restoring      = contexts.probe->begin(slot, RestoreKind::Rejection, row(entry.n_accepted), row(entry.n_draft));
+    }
     if (contexts.driver != nullptr) {
         contexts.driver->take_rows(slot.id, contexts.target, entry.first, entry.n_accepted + 1);
     }
@@ -287,6 +300,9 @@ void Round::go_back(Entry & entry, int32_t n_before) {
         slot.n_decoded = n_keep;
     } else if (const FallbackReason reason = contexts.checkpoint.go_back(slot, n_keep); reason != FallbackReason::None) {
         begin_anew(slot, reason);
+        return;
+    } else if (!contexts.probe->end(slot, std::move(restoring), contexts.checkpoint.mechanism_of(slot.id), n_keep - slot.n_decoded, {})) {
+        begin_anew(slot, FallbackReason::RestoreFailed);
         return;
     }
     check(slot);

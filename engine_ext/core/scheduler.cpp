@@ -1,6 +1,7 @@
 #include "scheduler.h"
 
 #include "probability.h"
+#include "probe.h"
 #include "slot_memory.h"
 
 #include <algorithm>
@@ -15,6 +16,9 @@ DecodeStatus decode_target(Contexts & contexts, TargetCounts & counts, Phase pha
     const int64_t      new_runs = target.n_graph_runs() - runs;
     const int64_t      duration = now_ns() - t_start;
     contexts.recorder.span(phase, engine_track, t_start, 0, target.size(), static_cast<int>(new_runs));
+    if (status == DecodeStatus::Done) {
+        contexts.probe->note_decode();
+    }
     if (phase == Phase::Prompt) {
         counts.prompt++;
         counts.prompt_graph_runs += new_runs;
@@ -95,6 +99,7 @@ void Scheduler::prefill(std::span<Slot * const> all) {
 }
 
 void Scheduler::prefill_chunk(std::span<Slot * const> slots) {
+    contexts.probe->try_drafts(slots);
     const std::vector<Share> shares  = fill_batch(slots);
     const int64_t            t_start = now_ns();
     const DecodeStatus       status  = decode_target(contexts, counts, Phase::Prompt);

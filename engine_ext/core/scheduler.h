@@ -11,6 +11,7 @@
 
 namespace draftscope {
 
+class Probe;
 class SlotMemory;
 
 // What all steps work on. Borrowed from the engine, which owns the parts.
@@ -26,6 +27,8 @@ struct Contexts {
     CostModel costs = {};
 
     SlotMemory * memory = nullptr;    // what slots keep; set once it is made, which needs the rest
+
+    Probe * probe = nullptr;    // measures restores; the same
 
     // Whether the target's memory can drop positions from anywhere on: no recurrent states, and no windows that forget.
     bool drops_any_tail = false;

@@ -1,6 +1,7 @@
 #include "slot_memory.h"
 
 #include "error.h"
+#include "probe.h"
 
 #include <algorithm>
 #include <limits>
@@ -165,7 +166,7 @@ SlotMemory::Taken SlotMemory::take_up(Slot & slot, const std::vector<int32_t> & 
 }
 
 // Do as planned. False: it was refused; the slot is empty then, and the plan keeps nothing.
-bool SlotMemory::carry_out(Slot & slot, ReusePlan & plan) {
+bool SlotMemory::carry_out(Slot & slot, ReusePlan & plan, RestoreKind kind) {
     contexts.is_in_order = false;
     contexts.checkpoint.discard(slot.id);
     bool done = true;
@@ -184,7 +185,7 @@ bool SlotMemory::carry_out(Slot & slot, ReusePlan & plan) {
         case Reuse::Restored:
         case Reuse::NoCheckpoint:
             if (!step_back(slot, plan)) {
-                done = plan.checkpoint != nullptr && restore(slot, *plan.checkpoint);
+                done = plan.checkpoint != nullptr && restore(slot, *plan.checkpoint, kind);
             }
             break;
         default: forget(slot); break;
@@ -210,7 +211,9 @@ bool SlotMemory::step_back(Slot & slot, ReusePlan & plan) {
 }
 
 // The checkpoint is one of the slot's. False: the slot's memory is of no use any more.
-bool SlotMemory::restore(Slot & slot, const PromptCheckpoint & checkpoint) {
+bool SlotMemory::restore(Slot & slot, const PromptCheckpoint & checkpoint, RestoreKind kind) {
+    const auto saved     = contexts.driver == nullptr ? std::span<const float>() : checkpoint.rows.pending_row(contexts.target.n_embd());
+    auto       restoring = contexts.probe->begin(slot, kind, saved);
     const int64_t t_start = now_ns();
     contexts.is_in_order  = false;
     contexts.target.use_up_steps(slot.id);
@@ -227,7 +230,7 @@ bool SlotMemory::restore(Slot & slot, const PromptCheckpoint & checkpoint) {
     contexts.recorder.n_prompt_restores++;
     contexts.recorder.slot_operation(slot.id, Operation::PromptRestore, t_start, checkpoint.position, checkpoint.position, Reuse::Restored,
                                      checkpoint.size_bytes());
-    return true;
+    return contexts.probe->end(slot, std::move(restoring), Mechanism::Host, 0, checkpoint.state);
 }
 
 void SlotMemory::take_rows(const Slot & slot, MtpState rows) {

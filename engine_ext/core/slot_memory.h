@@ -81,9 +81,9 @@ private:
     Past  past_of(const Slot & slot) const;
     bool  recover(Slot & slot, Decode decode);
     void  distrust(Slot & slot);
-    bool  carry_out(Slot & slot, ReusePlan & plan);
+    bool  carry_out(Slot & slot, ReusePlan & plan, RestoreKind kind = RestoreKind::Prompt);
     bool  step_back(Slot & slot, ReusePlan & plan);
-    bool  restore(Slot & slot, const PromptCheckpoint & checkpoint);
+    bool  restore(Slot & slot, const PromptCheckpoint & checkpoint, RestoreKind kind = RestoreKind::Prompt);
     void  take_rows(const Slot & slot, MtpState rows);
     SlotImage capture(const Slot & slot) const;
     bool  place(Slot & slot, SlotImage image, Operation operation);

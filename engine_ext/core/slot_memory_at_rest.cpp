@@ -2,6 +2,7 @@
 #include "slot_memory.h"
 
 #include "error.h"
+#include "probe.h"
 
 #include <algorithm>
 #include <utility>
@@ -16,6 +17,10 @@ EngineError unsupported(const std::string & what, const std::string & hint = "")
 
 std::string name_of(const Slot & slot) {
     return "slot " + std::to_string(slot.id);
+}
+
+RestoreKind kind_of(Operation operation) {
+    return operation == Operation::CacheTake ? RestoreKind::Cache : operation == Operation::Fork ? RestoreKind::Fork : RestoreKind::Slot;
 }
 
 }  // namespace
@@ -35,7 +40,7 @@ void SlotMemory::rewind(Slot & slot, int32_t n_tokens) {
     const int64_t              t_start = now_ns();
     const std::vector<int32_t> tokens(slot.tokens.begin(), slot.tokens.begin() + n_tokens);
     ReusePlan                  plan = plan_reuse(past_of(slot), tokens);
-    const bool                 done = carry_out(slot, plan);
+    const bool                 done = carry_out(slot, plan, RestoreKind::Rewind);
     slot.hold(tokens, slot.n_decoded);
     contexts.recorder.slot_operation(slot.id, Operation::Rewind, t_start, n_tokens, slot.n_decoded, done ? plan.reuse : Reuse::Refused, 0);
 }
@@ -60,6 +65,7 @@ void SlotMemory::shift(Slot & slot, int32_t n_keep, int32_t n_discard) {
                                               std::to_string(n_keep) + "; it has decoded " + std::to_string(std::min(slot.n_decoded, n_draft)) + ".");
     }
     const int64_t t_start = now_ns();
+    contexts.probe->close(slot.id);
     contexts.companion.shift(slot.id, n_keep, n_discard);
     slot.forget_tokens(n_keep, n_discard);
     if (contexts.driver != nullptr) {
@@ -115,6 +121,10 @@ void SlotMemory::put(Slot & slot, SlotImage image, Operation operation) {
 bool SlotMemory::place(Slot & slot, SlotImage image, Operation operation) {
     const int64_t t_start = now_ns();
     contexts.is_in_order  = false;
+    std::vector<float> without;    // the row that was there, before it is forgotten
+    if (contexts.driver != nullptr) {
+        without.assign(contexts.driver->pending_row(slot.id).begin(), contexts.driver->pending_row(slot.id).end());
+    }
     forget(slot);
     slot.hold({}, 0);
     const int64_t size_bytes = image.size_bytes();
@@ -127,6 +137,9 @@ bool SlotMemory::place(Slot & slot, SlotImage image, Operation operation) {
         image.has_rows = false;    // saved where fewer heads drafted: the others would draft from keys that were never made
         image.draft.clear();
     }
+    const bool      has_row   = contexts.driver != nullptr && image.has_rows;
+    const auto      saved     = has_row ? image.rows.pending_row(contexts.target.n_embd()) : std::span<const float>();
+    auto            restoring = contexts.probe->begin(slot, kind_of(operation), saved, without);
     const int32_t n_draft    = image.has_rows ? image.rows.n_held() : 0;
     if (!contexts.companion.restore_whole(slot.id, image.target, image.draft, image.n_decoded, n_draft)) {
         forget(slot);
@@ -146,6 +159,11 @@ bool SlotMemory::place(Slot & slot, SlotImage image, Operation operation) {
     checkpoints.put(slot.id, std::move(image.checkpoints));
     slot.hold(std::move(image.tokens), image.n_decoded);
     contexts.recorder.slot_operation(slot.id, operation, t_start, slot.n_tokens(), slot.n_decoded, lacks_rows ? Reuse::Refused : Reuse::Kept, size_bytes);
+    if (!contexts.probe->end(slot, std::move(restoring), Mechanism::None, 0, image.target)) {
+        forget(slot);
+        slot.n_decoded = 0;
+        return false;
+    }
     return true;
 }
 

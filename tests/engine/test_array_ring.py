@@ -112,5 +112,5 @@ def test_both_rings_lie_in_one_memory() -> None:
 
 def test_every_column_of_a_probe_is_explained_and_packed() -> None:
     assert PROBE_DTYPE.itemsize == sum(np.dtype(column.dtype).itemsize for column in PROBE_COLUMNS)
-    assert PROBE_DTYPE.itemsize == 276
+    assert PROBE_DTYPE.itemsize == 284
     assert all(column.meaning for column in PROBE_COLUMNS)

@@ -61,7 +61,12 @@ class RestoreKind(IntEnum):
 
 
 class StateStatus(IntEnum):
-    """How the recurrent state after a restore compares with the one before the save."""
+    """How the recurrent state after a restore compares with the one before the save.
+
+    A native rollback saves nothing: there it is compared with decoding the same tokens anew, in three ways. ROUNDING:
+    none of them gives the same bits, and the state is no further from the nearest than they are from each other
+    (``state_scatter``).
+    """
 
     NOT_PROBED = 0
     EQUAL = 1
@@ -69,6 +74,7 @@ class StateStatus(IntEnum):
     UNKNOWN_LAYOUT = 3
     NO_RECURRENT_LAYERS = 4
     NO_REFERENCE = 5
+    ROUNDING = 6
 
 
 class ArrayKind(IntEnum):
@@ -122,6 +128,7 @@ PROBE_COLUMNS = (
     Column("without_top_p", "<f8", "", f"the same from {_OF_WITHOUT}"),
     Column("state_max_abs", "<f8", "", "largest |difference| of recurrent state, all layers"),
     Column("state_rms", "<f8", "", "root of the mean square of these differences"),
+    Column("state_scatter", "<f8", "", "what decoding the same tokens anew differs by from itself; NaN: not needed"),
     Column("round", "<i4", "", "round of the run; -1 outside a round"),
     Column("position", "<i4", "", "positions that the target held after the restore"),
     Column("n_replay", "<i4", "", "tokens to decode again after it"),

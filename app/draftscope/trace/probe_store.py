@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from draftscope.engine.probes import PROBE_DTYPE, ArrayKind, Probes, SideArray
@@ -14,10 +15,11 @@ ARRAY_BUDGET_BYTES = 256 << 20
 
 
 class ProbeStore:
-    """Results in order of arrival, and the arrays of each probe. One thread appends; views stay as they are."""
+    """Results in order of first arrival, and the arrays of each probe. One thread appends; views stay as they are."""
 
     def __init__(self, budget_bytes: int = ARRAY_BUDGET_BYTES) -> None:
         self._results = GrowableArray(PROBE_DTYPE)
+        self._places: dict[int, int] = {}
         self._arrays: dict[tuple[int, ArrayKind], NDArray[Any]] = {}
         self._budget_bytes = budget_bytes
         self._size_bytes = 0
@@ -27,13 +29,21 @@ class ProbeStore:
         """Take results and side arrays; arrays that the budget has no room for are counted and dropped."""
         for array in arrays:
             if array.kind is ArrayKind.RESULT:
-                self._results.append(array.values.reshape(-1))
+                self._put(array.t_start_ns, array.values.reshape(-1))
             elif self._size_bytes + array.values.nbytes > self._budget_bytes:
                 self.n_not_kept += 1
             else:
                 self._size_bytes += array.values.nbytes
                 array.values.flags.writeable = False
                 self._arrays[array.t_start_ns, array.kind] = array.values
+
+    def _put(self, t_start_ns: int, result: Probes) -> None:
+        """A probe that was told before it was complete is told again: the newer result takes the older one's place."""
+        place = self._places.setdefault(t_start_ns, len(self._results))
+        if place == len(self._results):
+            self._results.append(result)
+        else:
+            self._results.replace_tail(place, np.concatenate([result, self._results.view[place + 1 :]]))
 
     @property
     def results(self) -> Probes:
