@@ -8,4 +8,4 @@ class TraceError(Exception):
 
 
 class TraceCancelled(Exception):
-    """The user ended an export; what was written of the file so far is gone."""
+    """The user ended the reading of a file or an export; what was written so far is gone."""

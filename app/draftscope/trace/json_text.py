@@ -30,6 +30,53 @@ def without_text(value: Any) -> Any:
     return value
 
 
+def take_text(value: Any, place: str = "") -> tuple[Any, dict[str, Any]]:
+    """What ``without_text`` leaves, and what it takes, by place: a JSON pointer that begins with ``place``."""
+    taken: dict[str, Any] = {}
+    rest: Any = value
+    if isinstance(value, dict):
+        rest = {}
+        for key, item in value.items():
+            inner = f"{place}/{_escaped(str(key))}"
+            if _is_text(key, item):
+                taken[inner] = item
+            else:
+                rest[key], more = take_text(item, inner)
+                taken |= more
+    elif isinstance(value, list | tuple):
+        parts = [take_text(item, f"{place}/{index}") for index, item in enumerate(value)]
+        rest = [part for part, _ in parts]
+        taken = {key: item for _, more in parts for key, item in more.items()}
+    return rest, taken
+
+
+def put_text(value: Any, place: str, text: Any) -> None:
+    """Put a text back to where ``take_text`` took it, in place.
+
+    Raises:
+        ValueError: there is no such place.
+    """
+    *way, last = (_unescaped(step) for step in place.removeprefix("/").split("/"))
+    for step in way:
+        if isinstance(value, list) and step.isdigit() and int(step) < len(value):
+            value = value[int(step)]
+        elif isinstance(value, dict) and step in value:
+            value = value[step]
+        else:
+            raise ValueError(f"a text belongs to {place[:200]}, which is not there")
+    if not isinstance(value, dict):
+        raise ValueError(f"a text belongs to {place[:200]}, which is not there")
+    value[last] = text
+
+
+def _escaped(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+def _unescaped(step: str) -> str:
+    return step.replace("~1", "/").replace("~0", "~")
+
+
 def _is_text(key: str, value: Any) -> bool:
     if key == "stop":
         return isinstance(value, list | tuple)

@@ -16,7 +16,10 @@ class Trace:
     Attributes:
         header: JSON types: program, engine, model, settings, machine; whatever the writer knew.
         results: one dict a task, as the protocol's ``SlotResult`` in plain form.
-        is_complete: False when the recording was cut off (the writer died or the machine stopped).
+        is_complete: False when the recording was cut off (the writer died or the machine stopped), or goes on.
+        log: lines of the engine and of the session: (t_ns, level, text).
+        memory: bytes in use over time: (t_ns, kind, host_bytes, device_bytes).
+        missing: sentences on what of the file could not be read.
     """
 
     header: dict[str, Any] = field(default_factory=dict)
@@ -24,3 +27,6 @@ class Trace:
     pieces: PieceTable = field(default_factory=PieceTable)
     results: list[dict[str, Any]] = field(default_factory=list)
     is_complete: bool = True
+    log: list[tuple[int, str, str]] = field(default_factory=list)
+    memory: list[tuple[int, str, int, int]] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)

@@ -2,7 +2,19 @@
 
 from draftscope.trace.errors import TraceError
 from draftscope.trace.trace import Trace
+from draftscope.trace.tracefile.follower import TraceFollower, TracePart
+from draftscope.trace.tracefile.head import is_trace_file
+from draftscope.trace.tracefile.lock import is_being_recorded
 from draftscope.trace.tracefile.reader import read_trace
 from draftscope.trace.tracefile.writer import TraceWriter
 
-__all__ = ["Trace", "TraceError", "TraceWriter", "read_trace"]
+__all__ = [
+    "Trace",
+    "TraceError",
+    "TraceFollower",
+    "TracePart",
+    "TraceWriter",
+    "is_being_recorded",
+    "is_trace_file",
+    "read_trace",
+]

@@ -1,96 +1,129 @@
-"""What is in a trace file.
+"""What is in a trace file of format 3. ``docs/format.md`` is made from this and from the column tables.
 
-- ``run`` (key, value): the header, one row a key, values in JSON; beside it the writer's own keys ``definitions`` (of
-  the figures), ``columns`` (of ``records``), ``has_text`` and, once the file is whole, ``is_complete``.
-- ``records``: one row a record in order of arrival, columns as in ``engine.events.COLUMNS``; NaN is NULL.
-- ``pieces`` (token, piece): bytes of tokens; empty in a file without text.
-- ``results`` (slot, value): one row a task, JSON.
-- a view for each kind of record (``rounds``, ``tokens``, ...) with the general columns under their meaning.
+The records lie in ``chunks``, packed and compressed: the truth, quick to write while a run goes on and to read. From
+them ``tables`` makes a table a kind of record, one row a record, for persons with a SQL shell.
 
-Without text the token ids of records are -1, since with the model's vocabulary they are the text.
+Text lies apart from everything else: texts of prompts and outputs in ``texts``, token ids in a column of their own,
+bytes of tokens in ``pieces``, lines in ``log``. A file without text has none of them.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import dataclass
 from typing import Any
 
-from draftscope.engine.events import COLUMNS, KINDS, Kind
+from draftscope.engine.events import COLUMNS, KINDS
 from draftscope.trace.acceptance import DEFINITIONS
 
 APPLICATION_ID = 0x44534350
 """``application_id`` of the database: "DSCP"."""
 
-FORMAT_VERSION = 2
-"""``user_version`` of the database; 2 has records of operations on slots."""
+FORMAT_VERSION = 3
+"""``user_version`` of the database. 2 has records of operations on slots; 3 has chunks, and text apart from them."""
 
-TABLES = ("run", "records", "pieces", "results")
-"""The tables that every trace file has."""
-
-OWN_KEYS = frozenset({"definitions", "columns", "has_text", "is_complete"})
+OWN_KEYS = frozenset({"definitions", "columns", "has_text", "has_tables", "is_complete"})
 """Keys of ``run`` that the writer adds to the header."""
 
-COLUMN_NAMES = tuple(column.name for column in COLUMNS)
-"""Columns of ``records``, in the order of the dtype."""
+MOST_IN_CHUNK = 65_536
+"""Records that a chunk holds at most."""
 
-_VIEWS = {
-    "spans": (Kind.SPAN, {"code": "phase", "position": "position", "n": "n_tokens", "m": "n_replay_or_graph_runs"}),
-    "rounds": (
-        Kind.ROUND,
-        {
-            "code": "mechanism",
-            "position": "n_tokens",
-            "n": "draft_n",
-            "m": "draft_n_accepted",
-            "value": "tokens_per_second",
-        },
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of the file: its columns with types and meanings, and what a row is."""
+
+    name: str
+    row: str
+    columns: tuple[tuple[str, str, str], ...]
+
+    def statement(self) -> str:
+        """The SQL that makes it."""
+        columns = ", ".join(f"{name} {kind}" for name, kind, _ in self.columns)
+        return f"CREATE TABLE {self.name} ({columns})"
+
+    def insertion(self) -> str:
+        """The SQL that adds a row, or takes the place of one with the same key."""
+        names = ", ".join(name for name, _, _ in self.columns)
+        return f"INSERT OR REPLACE INTO {self.name} ({names}) VALUES ({', '.join('?' * len(self.columns))})"
+
+
+RUN = Table(
+    "run",
+    "a fact about the run",
+    (
+        ("key", "TEXT PRIMARY KEY", "name of the fact"),
+        ("value", "TEXT NOT NULL", "JSON; texts in it lie in `texts`"),
     ),
-    "tokens": (
-        Kind.TOKEN,
-        {
-            "code": "origin",
-            "position": "position",
-            "token": "token",
-            "n": "draft_position",
-            "m": "chosen",
-            "value": "probability",
-        },
+)
+CHUNKS = Table(
+    "chunks",
+    "up to 65,536 records that follow each other in order of arrival",
+    (
+        ("first", "INTEGER PRIMARY KEY", "how many records came before the first one of the chunk"),
+        ("n", "INTEGER NOT NULL", "records in it"),
+        ("t_first_ns", "INTEGER NOT NULL", "earliest start, monotonic clock"),
+        ("t_last_ns", "INTEGER NOT NULL", "latest end, monotonic clock"),
+        ("n_tokens", "INTEGER NOT NULL", "tokens that became text: sampled and accepted ones"),
+        ("records", "BLOB NOT NULL", "the records as byte planes, zlib; token ids in TOKEN records are -1"),
+        ("tokens", "BLOB", "`token` and `m` of the TOKEN records: (n, 2) int32 as byte planes, zlib; NULL without text"),
     ),
-    "saves": (Kind.SAVE, {"code": "mechanism", "position": "position", "n": "epoch", "size_bytes": "size_bytes"}),
-    "restores": (
-        Kind.RESTORE,
-        {"code": "mechanism", "position": "position", "n": "epoch", "m": "n_replay", "size_bytes": "size_bytes"},
+)
+TEXTS = Table(
+    "texts",
+    "a text of a prompt or an output",
+    (
+        ("place", "TEXT PRIMARY KEY", "where it belongs, as a JSON pointer: `/run/settings/…`, `/results/3/text`"),
+        ("value", "TEXT NOT NULL", "JSON"),
     ),
-    "fallbacks": (Kind.FALLBACK, {"code": "reason", "position": "position", "n": "asked", "m": "used"}),
-    "slot_states": (Kind.SLOT, {"code": "state", "position": "n_tokens", "n": "stop_reason", "m": "n_generated"}),
-    "operations": (
-        Kind.OPERATION,
-        {"code": "operation", "position": "n_tokens", "n": "n", "m": "reuse", "size_bytes": "size_bytes"},
+)
+PIECES = Table(
+    "pieces",
+    "a token of the vocabulary that occurred",
+    (("token", "INTEGER PRIMARY KEY", "token id"), ("piece", "BLOB NOT NULL", "its bytes")),
+)
+RESULTS = Table(
+    "results",
+    "a task that has ended",
+    (
+        ("id", "INTEGER PRIMARY KEY", "number, from 0"),
+        ("slot", "INTEGER", "the slot that served it"),
+        ("value", "TEXT NOT NULL", "JSON; texts in it lie in `texts`"),
     ),
-    "rows": (Kind.ROW, {"code": "fault", "position": "position", "n": "position_found", "m": "n_waiting"}),
-}
+)
+LOG = Table(
+    "log",
+    "a line of the log",
+    (
+        ("id", "INTEGER PRIMARY KEY", "number, from 0"),
+        ("t_ns", "INTEGER NOT NULL", "monotonic clock"),
+        ("level", "TEXT NOT NULL", "debug, info, warning or error"),
+        ("text", "TEXT NOT NULL", "the line"),
+    ),
+)
+MEMORY = Table(
+    "memory",
+    "a kind of memory at one moment",
+    (
+        ("id", "INTEGER PRIMARY KEY", "number, from 0"),
+        ("t_ns", "INTEGER NOT NULL", "monotonic clock"),
+        ("kind", "TEXT NOT NULL", "what it is for, as the engine names it"),
+        ("host_bytes", "INTEGER NOT NULL", "bytes in host memory"),
+        ("device_bytes", "INTEGER NOT NULL", "bytes in device memory"),
+    ),
+)
+
+TABLES = (RUN, CHUNKS, TEXTS, PIECES, RESULTS, LOG, MEMORY)
+"""The tables that every trace file has."""
 
 
 def statements() -> list[str]:
     """The SQL that makes an empty trace file."""
-    columns = ", ".join(f"{column.name} {'REAL' if 'f' in column.dtype else 'INTEGER'}" for column in COLUMNS)
     return [
         f"PRAGMA application_id = {APPLICATION_ID}",
         f"PRAGMA user_version = {FORMAT_VERSION}",
-        "CREATE TABLE run (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
-        f"CREATE TABLE records ({columns})",
-        "CREATE TABLE pieces (token INTEGER PRIMARY KEY, piece BLOB NOT NULL)",
-        "CREATE TABLE results (slot INTEGER, value TEXT NOT NULL)",
-        *(_view(name, kind, columns_of) for name, (kind, columns_of) in _VIEWS.items()),
+        *(table.statement() for table in TABLES),
     ]
-
-
-def _view(name: str, kind: Kind, renamed: dict[str, str]) -> str:
-    chosen = ", ".join(f"{column} AS {meaning}" for column, meaning in renamed.items())
-    return (
-        f"CREATE VIEW {name} AS SELECT sequence, t_start_ns, duration_ns, round, slot, {chosen} "
-        f"FROM records WHERE kind = {int(kind)}"
-    )
 
 
 def own_values(*, has_text: bool) -> dict[str, Any]:
@@ -104,4 +137,6 @@ def own_values(*, has_text: bool) -> dict[str, Any]:
             },
         },
         "has_text": has_text,
+        "has_tables": False,
+        "is_complete": False,
     }

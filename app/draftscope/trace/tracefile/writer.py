@@ -1,62 +1,88 @@
-"""Recording a run into a trace file."""
+"""Recording a run into a trace file, without anyone waiting for a disk."""
 
 from __future__ import annotations
 
 import queue
 import sqlite3
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from draftscope.engine.events import Kind, Origin, Records
+from draftscope.engine.events import Records
 from draftscope.trace.errors import TraceError
-from draftscope.trace.json_text import to_json, without_text
-from draftscope.trace.tracefile.reader import is_trace_file
-from draftscope.trace.tracefile.schema import COLUMN_NAMES, own_values, statements
+from draftscope.trace.tracefile.head import is_trace_file
+from draftscope.trace.tracefile.lock import is_being_recorded
+from draftscope.trace.tracefile.recording import Recording
 
-_BATCH_S = 0.05
-_Work = tuple[str, list[tuple[Any, ...]]]
+BATCH_S = 0.04
+"""How long what has come waits for more of it, before it is committed."""
 
-_INSERT_RECORD = f"INSERT INTO records VALUES ({', '.join('?' * len(COLUMN_NAMES))})"
-_INSERT_PIECE = "INSERT OR REPLACE INTO pieces VALUES (?, ?)"
-_INSERT_RESULT = "INSERT INTO results VALUES (?, ?)"
-_INSERT_RUN = "INSERT OR REPLACE INTO run VALUES (?, ?)"
+SMALL_RUN = 100_000
+"""Records up to which also a recording that nobody asked for gets its tables: 0.2 s and 4 MB."""
+
+_MOST_WAITING = 4_000_000
+"""Records that may wait for the disk, 256 MB; a disk that is slower than that is no place for a recording."""
+
+_Work = Callable[[Recording], None]
 
 
 class TraceWriter:
     """Writes a run into a file while it goes on.
 
-    The calls only queue: a thread of the writer's own commits what has come every 50 ms, so no caller waits for a disk,
-    and a killed process loses no more than that. While recording, SQLite keeps a ``-wal`` file beside it; ``close``
-    leaves one file. A file that was never closed opens all the same, and says that it was cut off.
+    The calls only queue: a thread of the writer's own commits what has come every 40 ms, so a killed process loses no
+    more than that. While recording, SQLite keeps a ``-wal`` and a ``-shm`` file beside it, and the writer a ``-lock``;
+    ``close`` leaves one file. A file that was never closed opens all the same, and says that it was cut off.
 
-    With ``with_text=False`` no prompt, no output, no token id and no piece gets into the file.
+    With ``with_text=False`` no prompt, no output, no token id, no piece and no line of the log gets into the file.
 
-    A failed write (disk full, say) ends the recording: the next call raises it, and what was committed stays.
+    A failed write (disk full, say) ends the recording: ``error`` is set, the next call raises it, and what was
+    committed stays.
+
+    Attributes:
+        path: the file.
+        error: why recording ended before ``close``; None while it has not.
     """
 
-    def __init__(self, path: Path | str, header: Mapping[str, Any], *, with_text: bool = True) -> None:
+    def __init__(
+        self,
+        path: Path | str,
+        header: Mapping[str, Any],
+        *,
+        with_text: bool = True,
+        most_rows: int | None = None,
+        most_bytes: int | None = None,
+        waits: bool = True,
+    ) -> None:
         """Make the file, with its header; an older trace of that name is replaced.
 
         Args:
             header: JSON types; what is needed to repeat the run.
+            most_rows: records up to which tables for persons are made at the end; None: always.
+            most_bytes: bytes of records after which the recording ends; None: as many as there are.
+            waits: wait until the file is there. Otherwise nothing is raised here, and ``error`` is set.
         Raises:
-            TraceError: the place cannot be written, or the name belongs to a file that is no trace.
+            TraceError: the place cannot be written, the name belongs to a file that is no trace or is being recorded.
         """
-        self._path = Path(path)
+        self.path = Path(path)
+        self.error: TraceError | None = None
+        self._header = dict(header)
         self._with_text = with_text
+        self._most_rows = most_rows
+        self._most_bytes = most_bytes
         self._queue: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
-        self._error: TraceError | None = None
+        self._n_given = 0
+        self._n_taken = 0
+        self._is_made = threading.Event()
         self._closing = threading.Event()
-        _make_room(self._path)
-        try:
-            self._database = _create(self._path, self._stripped(dict(header)), has_text=with_text)
-        except (sqlite3.Error, OSError) as error:
-            raise TraceError(f"The trace {self._path} cannot be written: {error}.") from error
-        self._thread = threading.Thread(target=self._write_all, name="trace-writer", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="trace-writer", daemon=True)
         self._thread.start()
+        if waits:
+            self._is_made.wait()
+            if self.error is not None:
+                self._thread.join()
+                raise self.error
 
     def __enter__(self) -> Self:
         return self
@@ -72,70 +98,144 @@ class TraceWriter:
         Raises:
             TraceError: an earlier write failed, or the writer is closed.
         """
-        self._put(_INSERT_RECORD, (records if self._with_text else _without_tokens(records)).tolist())
+        if len(records) == 0:
+            return
+        own = records.copy()
+        self._put(lambda recording: self._write(recording, own))
+        self._n_given += len(own)
+        if self._n_given - self._n_taken > _MOST_WAITING:
+            self._fail(f"Recording into {self.path} ended, since the disk is slower than the run.")
+
+    def add_header(self, values: Mapping[str, Any]) -> None:
+        """Set more of the header, or anew. Raises as ``append`` does."""
+        own = dict(values)
+        self._put(lambda recording: recording.add_header(own))
 
     def add_pieces(self, pieces: Mapping[int, bytes]) -> None:
         """Add the bytes of tokens. Raises as ``append`` does."""
-        if self._with_text:
-            self._put(_INSERT_PIECE, list(pieces.items()))
+        own = dict(pieces)
+        self._put(lambda recording: recording.add_pieces(own))
 
     def add_results(self, results: Iterable[Mapping[str, Any]]) -> None:
         """Add the results of tasks, JSON types with the key ``slot``. Raises as ``append`` does."""
-        rows = [(result.get("slot"), to_json(self._stripped(dict(result)))) for result in results]
-        self._put(_INSERT_RESULT, rows)
+        own = [dict(result) for result in results]
+        self._put(lambda recording: recording.add_results(own))
 
-    def close(self) -> None:
+    def add_log(self, lines: Iterable[tuple[int, str, str]]) -> None:
+        """Add lines of the log: (t_ns, level, text). Raises as ``append`` does."""
+        own = list(lines)
+        self._put(lambda recording: recording.add_log(own))
+
+    def add_memory(self, samples: Iterable[tuple[int, str, int, int]]) -> None:
+        """Add memory in use: (t_ns, kind, host_bytes, device_bytes). Raises as ``append`` does."""
+        own = list(samples)
+        self._put(lambda recording: recording.add_memory(own))
+
+    def rest(self) -> None:
+        """All is in the file that there is for now: whole, unless more comes. Raises as ``append`` does."""
+        self._put(lambda recording: recording.rest())
+
+    def end(self) -> None:
+        """Begin to close, without waiting for it; harmless when closed."""
+        if not self._closing.is_set():
+            self._closing.set()
+            self._queue.put(None)
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether the file has been closed, or given up."""
+        return not self._thread.is_alive()
+
+    def close(self, timeout_s: float | None = None) -> None:
         """Write what is queued, mark the file as whole and leave one file; harmless when closed.
 
         Raises:
             TraceError: something could not be written; the file has all that was committed before.
         """
+        is_first = not self._closing.is_set()
+        self.end()
+        self._thread.join(timeout_s)
+        if is_first and self.error is not None:
+            raise self.error
+
+    def _put(self, work: _Work) -> None:
+        if self.error is not None:
+            raise self.error
         if self._closing.is_set():
-            return
-        self._closing.set()
-        self._queue.put((_INSERT_RUN, [("is_complete", "true")]))
-        self._queue.put(None)
-        self._thread.join()
-        if self._error is not None:
-            raise self._error
+            raise TraceError(f"The trace {self.path} is closed; nothing can be added.")
+        self._queue.put(work)
 
-    def _stripped(self, value: Any) -> Any:
-        return value if self._with_text else without_text(value)
+    def _fail(self, sentence: str) -> None:
+        if self.error is None:
+            self.error = TraceError(sentence)
 
-    def _put(self, statement: str, rows: list[tuple[Any, ...]]) -> None:
-        if self._error is not None:
-            raise self._error
-        if self._closing.is_set():
-            raise TraceError(f"The trace {self._path} is closed; nothing can be added.")
-        if rows:
-            self._queue.put((statement, rows))
+    # ---- the writer's thread
 
-    def _write_all(self) -> None:
+    def _run(self) -> None:
         try:
-            is_open = True
-            while is_open:
-                work = [self._queue.get()]
-                self._closing.wait(_BATCH_S)
-                while not self._queue.empty():
-                    work.append(self._queue.get())
-                is_open = work[-1] is not None
-                self._commit([item for item in work if item is not None])
-            self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            self._database.execute("PRAGMA journal_mode = DELETE")
-        except (sqlite3.Error, OverflowError) as error:
-            self._error = TraceError(f"Recording into {self._path} ended, since it could not be written: {error}.")
+            _make_room(self.path)
+            recording = Recording(self.path, self._header, with_text=self._with_text)
+        except TraceError as error:
+            self.error = error
+            return
+        except (sqlite3.Error, OSError) as error:
+            self._fail(f"The trace {self.path} cannot be written: {error}.")
+            return
         finally:
-            self._database.close()
+            self._is_made.set()
+        try:
+            self._write_all(recording)
+        except Exception as error:  # the thread must not end without a word
+            recording.roll_back()
+            self._fail(f"Recording into {self.path} ended, since {_reason(error)}. What came before is in the file.")
+        finally:
+            self._close(recording)
 
-    def _commit(self, work: list[_Work]) -> None:
-        with self._database:
-            self._database.execute("BEGIN")
-            for statement, rows in work:
-                self._database.executemany(statement, rows)
+    def _write(self, recording: Recording, records: Records) -> None:
+        self._n_taken += len(records)
+        recording.add_records(records)
+
+    def _write_all(self, recording: Recording) -> None:
+        is_open = True
+        while is_open and self.error is None:
+            work = [self._queue.get()]
+            self._closing.wait(BATCH_S)
+            while not self._queue.empty():
+                work.append(self._queue.get())
+            is_open = work[-1] is not None
+            recording.begin()
+            for do in work:
+                if do is not None:
+                    do(recording)
+            if not is_open:
+                recording.rest()
+            recording.commit()
+            recording.make_room_in_wal()
+            if self._most_bytes is not None and recording.n_bytes > self._most_bytes:
+                self._fail(f"Recording into {self.path} ended, since its share of the disk is used up.")
+        if self.error is None and (self._most_rows is None or recording.n_records <= self._most_rows):
+            recording.make_tables()
+
+    def _close(self, recording: Recording) -> None:
+        try:
+            recording.close()
+        except (sqlite3.Error, OSError) as error:
+            self._fail(f"The trace {self.path} could not be closed, since {_reason(error)}. It opens all the same.")
+
+
+def _reason(error: Exception) -> str:
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+    if code == sqlite3.SQLITE_FULL:
+        return "the disk is full"
+    if code == sqlite3.SQLITE_IOERR:
+        return f"the disk takes no more ({error})"
+    return f"it could not be written: {error}"
 
 
 def _make_room(path: Path) -> None:
-    """Remove an older trace and what SQLite left beside it; anything else stays, and is refused."""
+    """Remove an older trace and what was left beside it; anything else stays, and is refused."""
+    if is_being_recorded(path):
+        raise TraceError(f"{path} is being recorded, so it is not replaced.")
     if path.exists() and not is_trace_file(path) and not (path.is_file() and path.stat().st_size == 0):
         raise TraceError(f"{path} exists and is no trace, so it is not replaced.")
     try:
@@ -144,27 +244,3 @@ def _make_room(path: Path) -> None:
     except OSError as error:
         what = f"The old trace {path} cannot be replaced" if path.exists() else f"{path} cannot be written"
         raise TraceError(f"{what}: {error.strerror}.") from error
-
-
-def _create(path: Path, header: dict[str, Any], *, has_text: bool) -> sqlite3.Connection:
-    database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-    try:
-        for statement in statements():
-            database.execute(statement)
-        values = header | own_values(has_text=has_text)
-        database.executemany(_INSERT_RUN, [(key, to_json(value)) for key, value in values.items()])
-        # Only now, so that the file alone has schema and header whatever becomes of the -wal file.
-        database.execute("PRAGMA journal_mode = WAL")
-        database.execute("PRAGMA synchronous = NORMAL")
-    except BaseException:
-        database.close()
-        raise
-    return database
-
-
-def _without_tokens(records: Records) -> Records:
-    stripped = records.copy()
-    is_token = stripped["kind"] == Kind.TOKEN
-    stripped["token"][is_token] = -1
-    stripped["m"][is_token & (stripped["code"] == Origin.REJECTED)] = -1
-    return stripped

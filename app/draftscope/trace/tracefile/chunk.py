@@ -1,0 +1,73 @@
+"""A chunk of records as a row of ``chunks``, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from draftscope.engine.events import RECORD_DTYPE, Kind, Origin, Records
+from draftscope.trace.tracefile.planes import pack, unpack
+from draftscope.trace.tracefile.schema import MOST_IN_CHUNK
+
+TOKEN_DTYPE = np.dtype([("token", "<i4"), ("chosen", "<i4")])
+"""What of a TOKEN record is text: its token, and the one that the target chose in its place."""
+
+_MOST_DRAFTED = 65_535
+_LATEST_NS = 2**61
+
+
+def chunk_row(first: int, records: Records, *, with_text: bool) -> tuple[Any, ...]:
+    """The row of ``chunks`` for records, of which ``first`` others came before."""
+    is_token = records["kind"] == Kind.TOKEN
+    bare = without_tokens(records)
+    tokens = pack(_tokens_of(records[is_token])) if with_text and is_token.any() else None
+    n_tokens = int(np.count_nonzero(is_token & (records["code"] != Origin.REJECTED)))
+    start = records["t_start_ns"]
+    end = start + np.maximum(records["duration_ns"], 0)
+    return first, len(records), int(start.min()), int(end.max()), n_tokens, pack(bare), tokens
+
+
+def without_tokens(records: Records) -> Records:
+    """A copy that names no token."""
+    bare = records.copy()
+    is_token = bare["kind"] == Kind.TOKEN
+    bare["token"][is_token] = -1
+    bare["m"][is_token & (bare["code"] == Origin.REJECTED)] = -1
+    return bare
+
+
+def _tokens_of(tokens: Records) -> NDArray[Any]:
+    named = np.empty(len(tokens), TOKEN_DTYPE)
+    named["token"], named["chosen"] = tokens["token"], tokens["m"]
+    return named
+
+
+def chunk_records(n: object, blob: object, tokens: object) -> Records:
+    """The records of a row of ``chunks``, with their tokens where it has them: (n,), owned by the caller.
+
+    Raises:
+        ValueError: it is damaged.
+    """
+    if not isinstance(n, int) or not 0 < n <= MOST_IN_CHUNK:
+        raise ValueError(f"a chunk of {n} records is not possible")
+    records: Records = unpack(blob, RECORD_DTYPE, n)
+    if tokens is not None:
+        is_token = records["kind"] == Kind.TOKEN
+        named = unpack(tokens, TOKEN_DTYPE, int(np.count_nonzero(is_token)))
+        records["token"][is_token], records["m"][is_token] = named["token"], named["chosen"]
+    return records
+
+
+def is_possible(records: Records) -> NDArray[np.bool_]:
+    """Which records an engine may have written: (K,). On others figures and pictures would run into trouble.
+
+    Impossible: an unknown kind, a time out of range, a round that accepts more than it drafted or drafts too much.
+    """
+    kind, start, duration = records["kind"], records["t_start_ns"], records["duration_ns"]
+    known = np.isin(kind, [int(kind) for kind in Kind])
+    in_range = (start >= -_LATEST_NS) & (start <= _LATEST_NS) & (duration >= 0) & (duration <= _LATEST_NS)
+    n, m = records["n"], records["m"]
+    counts = (kind != Kind.ROUND) | ((m >= 0) & (m <= n) & (n <= _MOST_DRAFTED))
+    return known & in_range & counts  # type: ignore[no-any-return]

@@ -1,0 +1,119 @@
+"""Older formats brought to the present one, in memory: the file itself stays as it is."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from draftscope.engine.events import COLUMNS, Records, empty_records
+from draftscope.trace.json_text import take_text, to_json
+from draftscope.trace.tracefile.chunk import chunk_row
+from draftscope.trace.tracefile.schema import CHUNKS, FORMAT_VERSION, LOG, MEMORY, RESULTS, TEXTS
+
+_BATCH = 4096
+_OLD_TABLES = ("run", "records", "pieces", "results")
+_OLD_VIEWS = ("spans", "rounds", "tokens", "saves", "restores", "fallbacks", "slot_states", "operations")
+
+
+def migrated(source: sqlite3.Connection) -> sqlite3.Connection:
+    """A copy in memory, of the present format; the caller closes it.
+
+    Raises:
+        ValueError, TypeError, sqlite3.Error: the source is damaged.
+    """
+    database = sqlite3.connect(":memory:", isolation_level=None)
+    try:
+        source.backup(database)
+        database.execute("PRAGMA trusted_schema = OFF")
+        (version,) = database.execute("PRAGMA user_version").fetchone()
+        for step in _STEPS[max(int(version), 1) - 1 :]:
+            step(database)
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _from_1_to_2(database: sqlite3.Connection) -> None:
+    """2 knows operations on slots, which 1 never recorded, and has a view on them."""
+    database.execute("PRAGMA user_version = 2")
+
+
+def _from_2_to_3(database: sqlite3.Connection) -> None:
+    """3 has chunks in the place of a row a record, and texts in a table of their own."""
+    _check_tables(database)
+    for view in _OLD_VIEWS:
+        database.execute(f"DROP VIEW IF EXISTS {view}")
+    database.execute("ALTER TABLE results RENAME TO old_results")
+    for table in (CHUNKS, TEXTS, RESULTS, LOG, MEMORY):
+        database.execute(table.statement())
+    _move_run(database)
+    for number, (value,) in enumerate(database.execute("SELECT value FROM old_results ORDER BY rowid").fetchall()):
+        result = json.loads(value)
+        if not isinstance(result, dict):
+            raise TypeError("a result is no object")
+        rest, texts = take_text(result, f"/results/{number}")
+        database.execute(RESULTS.insertion(), (number, result.get("slot"), to_json(rest)))
+        _add_texts(database, texts)
+    first = 0
+    for n, records in _old_records(database):
+        if records is not None:
+            database.execute(CHUNKS.insertion(), chunk_row(first, records, with_text=True))
+        first += n
+    database.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
+
+
+_STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (_from_1_to_2, _from_2_to_3)
+
+
+def _check_tables(database: sqlite3.Connection) -> None:
+    # Real tables only: a view of the same name could compute for ever.
+    found = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if missing := [name for name in _OLD_TABLES if name not in found]:
+        raise ValueError(f"it has no table {missing[0]}")
+
+
+def _move_run(database: sqlite3.Connection) -> None:
+    for key, value in database.execute("SELECT key, value FROM run").fetchall():
+        rest, texts = take_text({key: json.loads(value)}, "/run")
+        if key in rest:
+            database.execute("UPDATE run SET value = ? WHERE key = ?", (to_json(rest[key]), key))
+        else:
+            database.execute("DELETE FROM run WHERE key = ?", (key,))
+        _add_texts(database, texts)
+
+
+def _add_texts(database: sqlite3.Connection, texts: dict[str, Any]) -> None:
+    database.executemany(TEXTS.insertion(), [(place, to_json(text)) for place, text in texts.items()])
+
+
+def _old_records(database: sqlite3.Connection) -> Iterator[tuple[int, Records | None]]:
+    """Batches of records with their lengths; None in the place of a batch with something impossible in it."""
+    names = ", ".join(column.name for column in COLUMNS)
+    cursor = database.execute(f"SELECT {names} FROM records ORDER BY rowid")
+    while rows := cursor.fetchmany(_BATCH):
+        records = empty_records(len(rows))
+        try:
+            for column, values in zip(COLUMNS, zip(*rows, strict=True), strict=True):
+                records[column.name] = _column(column.name, column.dtype, values)
+        except (ValueError, TypeError, OverflowError):
+            yield len(rows), None
+        else:
+            yield len(rows), records
+
+
+def _column(name: str, dtype: str, values: tuple[Any, ...]) -> NDArray[Any]:
+    if "f" in dtype:
+        return np.array(values, dtype=dtype)  # NULL becomes NaN
+    exact = np.array(values)
+    if exact.dtype.kind != "i":
+        raise ValueError(f"column {name} holds something that is no integer")
+    limits = np.iinfo(dtype)
+    if exact.min() < limits.min or exact.max() > limits.max:
+        raise ValueError(f"column {name} holds {exact.min()} to {exact.max()}, which is out of range")
+    return exact

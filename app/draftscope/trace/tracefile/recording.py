@@ -1,0 +1,255 @@
+"""The database of a recording: what the writer's thread does with it. Nothing here may be called by another thread."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from draftscope.engine.events import Records
+from draftscope.trace.json_text import take_text, to_json
+from draftscope.trace.tracefile.chunk import chunk_row
+from draftscope.trace.tracefile.lock import RecordingLock
+from draftscope.trace.tracefile.schema import (
+    CHUNKS,
+    LOG,
+    MEMORY,
+    MOST_IN_CHUNK,
+    PIECES,
+    RESULTS,
+    RUN,
+    TEXTS,
+    own_values,
+    statements,
+)
+from draftscope.trace.tracefile.tables import make_tables
+
+GOOD_CHUNK = 4096
+"""Records of a chunk that stays as it is; smaller ones are put together, which costs each record once more."""
+
+_MOVE_BYTES = 4 << 20
+"""What the -wal file takes in, about, until its pages are moved into the file."""
+
+_COMMIT_BYTES = 12 << 10
+"""What a transaction writes beside the blobs: three pages."""
+
+_MOST_WAL_PAGES = 16_384
+"""Pages that a -wal file may have; from then on the recording waits until they have been moved."""
+
+_CLOSE_WAIT_MS = 2000
+"""How long the end of a recording waits for readers to let go of the file."""
+
+
+class Recording:
+    """A file that is being written, in transactions: ``commit`` takes them. Everything raises ``sqlite3.Error``."""
+
+    def __init__(self, path: Path, header: Mapping[str, Any], *, with_text: bool) -> None:
+        """Make the file, with its header.
+
+        Raises:
+            BlockingIOError: another recording writes it.
+            OSError: the place cannot be written.
+        """
+        self.n_records = 0
+        self.n_bytes = 0
+        self._with_text = with_text
+        self._small: list[Records] = []
+        self._counts = dict.fromkeys((RESULTS.name, LOG.name, MEMORY.name), 0)
+        self._n_bytes_in_wal = 0
+        self._is_complete = False
+        self._lock = RecordingLock(path)
+        try:
+            self._database = self._create(path, header)
+        except BaseException:
+            self._lock.release()
+            raise
+        self._mover = _WalMover(path)
+
+    def _create(self, path: Path, header: Mapping[str, Any]) -> sqlite3.Connection:
+        database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        try:
+            # Before the file has a table: without it every statement would be a transaction with waits for the disk.
+            database.execute("PRAGMA synchronous = OFF")
+            database.execute("BEGIN")
+            for statement in statements():
+                database.execute(statement)
+            self._database = database
+            self.add_header(dict(header))
+            self.add_header(own_values(has_text=self._with_text))
+            database.execute("COMMIT")
+            # Only now, so that the file alone has schema and header whatever becomes of the -wal file.
+            database.execute("PRAGMA journal_mode = WAL")
+            database.execute("PRAGMA synchronous = NORMAL")
+            database.execute("PRAGMA wal_autocheckpoint = 0")
+        except BaseException:
+            database.close()
+            raise
+        return database
+
+    # ---- within a transaction
+
+    def begin(self) -> None:
+        """Open a transaction."""
+        self._database.execute("BEGIN")
+
+    def commit(self) -> None:
+        """Close it; from here on what it holds survives the process."""
+        self._database.execute("COMMIT")
+
+    def roll_back(self) -> None:
+        """Undo it."""
+        if self._database.in_transaction:
+            self._database.execute("ROLLBACK")
+
+    def add_header(self, values: dict[str, Any]) -> None:
+        """Set facts of ``run``."""
+        rest, texts = take_text(values, "/run")
+        self._insert(RUN.insertion(), [(key, to_json(value)) for key, value in rest.items()])
+        # A key whose value is a text as a whole has no row of its own.
+        self._add_texts(texts)
+
+    def add_records(self, records: Records) -> None:
+        """Add records."""
+        if self._is_complete:
+            self._set_complete(False)
+        for start in range(0, len(records), MOST_IN_CHUNK):
+            self._add_chunk(records[start : start + MOST_IN_CHUNK])
+
+    def _add_chunk(self, records: Records) -> None:
+        if len(records) >= GOOD_CHUNK:
+            self._put_together()
+            self._put_chunk(self.n_records, records)
+        else:
+            self._put_chunk(self.n_records, records)
+            self._small.append(records)
+        self.n_records += len(records)
+        if sum(map(len, self._small)) >= GOOD_CHUNK:
+            self._put_together()
+
+    def _put_together(self) -> None:
+        """One chunk in the place of the small ones at the end."""
+        if len(self._small) > 1:
+            records = np.concatenate(self._small)
+            first = self.n_records - len(records)
+            self._database.execute("DELETE FROM chunks WHERE first > ?", (first,))
+            self._put_chunk(first, records)
+        self._small.clear()
+
+    def _put_chunk(self, first: int, records: Records) -> None:
+        row = chunk_row(first, records, with_text=self._with_text)
+        self._insert(CHUNKS.insertion(), [row])
+        n_bytes = len(row[-2]) + len(row[-1] or b"")
+        self.n_bytes += n_bytes
+        self._n_bytes_in_wal += n_bytes
+
+    def add_pieces(self, pieces: Mapping[int, bytes]) -> None:
+        """Add the bytes of tokens."""
+        if self._with_text:
+            self._insert(PIECES.insertion(), pieces.items())
+
+    def add_results(self, results: Iterable[Mapping[str, Any]]) -> None:
+        """Add the results of tasks."""
+        for result in results:
+            number = self._next(RESULTS.name)
+            rest, texts = take_text(dict(result), f"/results/{number}")
+            self._insert(RESULTS.insertion(), [(number, result.get("slot"), to_json(rest))])
+            self._add_texts(texts)
+
+    def add_log(self, lines: Iterable[tuple[int, str, str]]) -> None:
+        """Add lines of the log: (t_ns, level, text). They may quote prompts, so a file without text has none."""
+        if self._with_text:
+            self._insert(LOG.insertion(), [(self._next(LOG.name), *line) for line in lines])
+
+    def add_memory(self, samples: Iterable[tuple[int, str, int, int]]) -> None:
+        """Add memory in use: (t_ns, kind, host_bytes, device_bytes)."""
+        self._insert(MEMORY.insertion(), [(self._next(MEMORY.name), *sample) for sample in samples])
+
+    def _next(self, table: str) -> int:
+        self._counts[table] += 1
+        return self._counts[table] - 1
+
+    def _add_texts(self, texts: Mapping[str, Any]) -> None:
+        if self._with_text:
+            self._insert(TEXTS.insertion(), [(place, to_json(text)) for place, text in texts.items()])
+
+    def _insert(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
+        self._database.executemany(statement, rows)
+
+    def rest(self) -> None:
+        """All is there that there is for now."""
+        self._put_together()
+        self._set_complete(True)
+
+    def _set_complete(self, is_complete: bool) -> None:
+        self._is_complete = is_complete
+        self._insert(RUN.insertion(), [("is_complete", to_json(is_complete))])
+
+    # ---- between transactions
+
+    def make_room_in_wal(self) -> None:
+        """Let what has been committed be moved into the file, now and then."""
+        self._n_bytes_in_wal += _COMMIT_BYTES
+        if self._n_bytes_in_wal > _MOVE_BYTES:
+            self._n_bytes_in_wal = 0
+            self._mover.ask()
+        if self._mover.n_pages > _MOST_WAL_PAGES:
+            self._mover.n_pages = 0
+            self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def make_tables(self) -> None:
+        """Make the tables for persons."""
+        make_tables(self._database)
+
+    def close(self) -> None:
+        """Leave one file, or what cannot be put into it beside it; harmless when repeated."""
+        self._mover.close()
+        try:
+            self._database.execute(f"PRAGMA busy_timeout = {_CLOSE_WAIT_MS}")
+            self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self._database.execute("PRAGMA journal_mode = DELETE")
+        finally:
+            self._database.close()
+            self._lock.release()
+
+
+class _WalMover:
+    """Moves pages from the -wal file into the file in a thread of its own, since that waits for the disk.
+
+    Attributes:
+        n_pages: pages in the -wal file at the last time, moved or not.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.n_pages = 0
+        self._path = path
+        self._is_closing = False
+        self._asked = threading.Event()
+        self._thread = threading.Thread(target=self._move, name="trace-wal", daemon=True)
+        self._thread.start()
+
+    def ask(self) -> None:
+        """Move pages soon."""
+        self._asked.set()
+
+    def _move(self) -> None:
+        database: sqlite3.Connection | None = None
+        try:
+            while self._asked.wait() and not self._is_closing:
+                self._asked.clear()
+                database = database or sqlite3.connect(self._path, isolation_level=None)
+                _, self.n_pages, _ = database.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        except sqlite3.Error:
+            return  # the recording finds out by itself
+        finally:
+            if database is not None:
+                database.close()
+
+    def close(self) -> None:
+        """End the thread."""
+        self._is_closing = True
+        self._asked.set()
+        self._thread.join()
