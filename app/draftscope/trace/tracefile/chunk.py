@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from draftscope.engine.events import RECORD_DTYPE, Kind, Origin, Records
-from draftscope.trace.tracefile.planes import pack, unpack
+from draftscope.trace.tracefile.planes import copied, pack, unpack
 from draftscope.trace.tracefile.schema import MOST_IN_CHUNK
 
 TOKEN_DTYPE = np.dtype([("token", "<i4"), ("chosen", "<i4")])
@@ -18,29 +18,30 @@ _MOST_DRAFTED = 65_535
 _LATEST_NS = 2**61
 
 
-def chunk_row(first: int, records: Records, *, with_text: bool) -> tuple[Any, ...]:
+def chunk_row(first: int, records: Records, *, with_text: bool, compressed: bool = True) -> tuple[Any, ...]:
     """The row of ``chunks`` for records, of which ``first`` others came before."""
     is_token = records["kind"] == Kind.TOKEN
     bare = without_tokens(records)
-    tokens = pack(_tokens_of(records[is_token])) if with_text and is_token.any() else None
+    has_tokens = with_text and is_token.any()
+    tokens = pack(_tokens_of(records, is_token), compressed=compressed) if has_tokens else None
     n_tokens = int(np.count_nonzero(is_token & (records["code"] != Origin.REJECTED)))
     start = records["t_start_ns"]
     end = start + np.maximum(records["duration_ns"], 0)
-    return first, len(records), int(start.min()), int(end.max()), n_tokens, pack(bare), tokens
+    return first, len(records), int(start.min()), int(end.max()), n_tokens, pack(bare, compressed=compressed), tokens
 
 
 def without_tokens(records: Records) -> Records:
     """A copy that names no token."""
-    bare = records.copy()
+    bare = copied(records)
     is_token = bare["kind"] == Kind.TOKEN
     bare["token"][is_token] = -1
     bare["m"][is_token & (bare["code"] == Origin.REJECTED)] = -1
     return bare
 
 
-def _tokens_of(tokens: Records) -> NDArray[Any]:
-    named = np.empty(len(tokens), TOKEN_DTYPE)
-    named["token"], named["chosen"] = tokens["token"], tokens["m"]
+def _tokens_of(records: Records, is_token: NDArray[np.bool_]) -> NDArray[Any]:
+    named = np.empty(int(np.count_nonzero(is_token)), TOKEN_DTYPE)
+    named["token"], named["chosen"] = records["token"][is_token], records["m"][is_token]
     return named
 
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from draftscope.engine.events import Records, empty_records
+from draftscope.engine.probes import ArrayKind, SideArray
 from draftscope.trace.tracefile.database import opened
 from draftscope.trace.tracefile.lock import is_being_recorded
+from draftscope.trace.tracefile.planes import joined
 from draftscope.trace.tracefile.source import Source
 
 
@@ -23,6 +23,7 @@ class TracePart:
         pieces: bytes of all tokens known by now.
         header, results: all of them as they are by now.
         log, memory: new ones.
+        arrays: new results of probes and side arrays.
         is_complete: the recording says that all is there; more may come after that, until ``is_ended``.
         is_ended: nobody records into the file any more; there is nothing to follow.
     """
@@ -33,6 +34,7 @@ class TracePart:
     results: list[dict[str, Any]] = field(default_factory=list)
     log: list[tuple[int, str, str]] = field(default_factory=list)
     memory: list[tuple[int, str, int, int]] = field(default_factory=list)
+    arrays: list[SideArray] = field(default_factory=list)
     is_complete: bool = False
     is_ended: bool = False
 
@@ -51,6 +53,8 @@ class TraceFollower:
         self._path = Path(path)
         self._n_log = 0
         self._n_memory = 0
+        self._n_probes = 0
+        self._n_arrays = 0
 
     def poll(self) -> TracePart:
         """What has come since the last call; at the first, all that there is.
@@ -72,8 +76,12 @@ class TraceFollower:
         part.is_complete = source.own.get("is_complete") is True
         batches = list(source.records(self.n_records))
         if batches:
-            part.records = np.concatenate(batches)
+            part.records = joined(batches)
         self.n_records = source.next_record
+        part.arrays = source.arrays(self._n_probes, self._n_arrays)
+        n_results = sum(array.kind is ArrayKind.RESULT for array in part.arrays)
+        self._n_probes += n_results
+        self._n_arrays += len(part.arrays) - n_results
         self._n_log += len(part.log)
         self._n_memory += len(part.memory)
         self.missing += [problem for problem in source.problems if problem not in self.missing]

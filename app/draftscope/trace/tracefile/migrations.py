@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from draftscope.engine.events import COLUMNS, Records, empty_records
 from draftscope.trace.json_text import take_text, to_json
 from draftscope.trace.tracefile.chunk import chunk_row
-from draftscope.trace.tracefile.schema import CHUNKS, FORMAT_VERSION, LOG, MEMORY, RESULTS, TEXTS
+from draftscope.trace.tracefile.codes import code_rows
+from draftscope.trace.tracefile.schema import ARRAYS, CHUNKS, CODES, FORMAT_VERSION, LOG, MEMORY, PROBES, RESULTS, TEXTS
 
 _BATCH = 4096
 _OLD_TABLES = ("run", "records", "pieces", "results")
-_OLD_VIEWS = ("spans", "rounds", "tokens", "saves", "restores", "fallbacks", "slot_states", "operations")
+_OLD_VIEWS = ("spans", "rounds", "tokens", "saves", "restores", "fallbacks", "slot_states", "operations", "rows")
 
 
 def migrated(source: sqlite3.Connection) -> sqlite3.Connection:
@@ -50,20 +51,21 @@ def _from_2_to_3(database: sqlite3.Connection) -> None:
     for view in _OLD_VIEWS:
         database.execute(f"DROP VIEW IF EXISTS {view}")
     database.execute("ALTER TABLE results RENAME TO old_results")
-    for table in (CHUNKS, TEXTS, RESULTS, LOG, MEMORY):
+    for table in (CHUNKS, TEXTS, RESULTS, LOG, MEMORY, PROBES, ARRAYS, CODES):
         database.execute(table.statement())
+    database.executemany(CODES.insertion, code_rows())
     _move_run(database)
     for number, (value,) in enumerate(database.execute("SELECT value FROM old_results ORDER BY rowid").fetchall()):
         result = json.loads(value)
         if not isinstance(result, dict):
             raise TypeError("a result is no object")
         rest, texts = take_text(result, f"/results/{number}")
-        database.execute(RESULTS.insertion(), (number, result.get("slot"), to_json(rest)))
+        database.execute(RESULTS.insertion, (number, result.get("slot"), to_json(rest)))
         _add_texts(database, texts)
     first = 0
     for n, records in _old_records(database):
         if records is not None:
-            database.execute(CHUNKS.insertion(), chunk_row(first, records, with_text=True))
+            database.execute(CHUNKS.insertion, chunk_row(first, records, with_text=True))
         first += n
     database.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
 
@@ -89,7 +91,7 @@ def _move_run(database: sqlite3.Connection) -> None:
 
 
 def _add_texts(database: sqlite3.Connection, texts: dict[str, Any]) -> None:
-    database.executemany(TEXTS.insertion(), [(place, to_json(text)) for place, text in texts.items()])
+    database.executemany(TEXTS.insertion, [(place, to_json(text)) for place, text in texts.items()])
 
 
 def _old_records(database: sqlite3.Connection) -> Iterator[tuple[int, Records | None]]:

@@ -43,9 +43,7 @@ def read_trace(
     return trace
 
 
-def _read(
-    source: Source, progress: Callable[[float], object] | None, cancelled: Callable[[], bool] | None
-) -> Trace:
+def _read(source: Source, progress: Callable[[float], object] | None, cancelled: Callable[[], bool] | None) -> Trace:
     header, results = source.run_and_results()
     trace = Trace(header=header, results=results)
     trace.is_complete = source.own.get("is_complete") is True
@@ -61,5 +59,6 @@ def _read(
 
     for records in source.records(done=done):
         trace.store.append(records)
+    trace.store.append_arrays(source.arrays())
     trace.missing = source.problems
     return trace

@@ -8,18 +8,23 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from draftscope.engine.events import Records
+from draftscope.engine.probes import ArrayKind, SideArray
 from draftscope.trace.json_text import take_text, to_json
 from draftscope.trace.tracefile.chunk import chunk_row
+from draftscope.trace.tracefile.codes import code_rows
 from draftscope.trace.tracefile.lock import RecordingLock
+from draftscope.trace.tracefile.planes import joined
+from draftscope.trace.tracefile.probe_rows import TEXT_ARRAYS, array_row, probe_rows
 from draftscope.trace.tracefile.schema import (
+    ARRAYS,
     CHUNKS,
+    CODES,
     LOG,
     MEMORY,
     MOST_IN_CHUNK,
     PIECES,
+    PROBES,
     RESULTS,
     RUN,
     TEXTS,
@@ -29,7 +34,7 @@ from draftscope.trace.tracefile.schema import (
 from draftscope.trace.tracefile.tables import make_tables
 
 GOOD_CHUNK = 4096
-"""Records of a chunk that stays as it is; smaller ones are put together, which costs each record once more."""
+"""Records of a chunk that is compressed and stays; smaller ones are put together later, and compressed only then."""
 
 _MOVE_BYTES = 4 << 20
 """What the -wal file takes in, about, until its pages are moved into the file."""
@@ -58,7 +63,7 @@ class Recording:
         self.n_bytes = 0
         self._with_text = with_text
         self._small: list[Records] = []
-        self._counts = dict.fromkeys((RESULTS.name, LOG.name, MEMORY.name), 0)
+        self._counts = dict.fromkeys((RESULTS.name, LOG.name, MEMORY.name, PROBES.name, ARRAYS.name), 0)
         self._n_bytes_in_wal = 0
         self._is_complete = False
         self._lock = RecordingLock(path)
@@ -74,12 +79,14 @@ class Recording:
         try:
             # Before the file has a table: without it every statement would be a transaction with waits for the disk.
             database.execute("PRAGMA synchronous = OFF")
+            database.execute("PRAGMA auto_vacuum = INCREMENTAL")  # small chunks leave pages behind when put together
             database.execute("BEGIN")
             for statement in statements():
                 database.execute(statement)
             self._database = database
             self.add_header(dict(header))
             self.add_header(own_values(has_text=self._with_text))
+            self._insert(CODES.insertion, code_rows())
             database.execute("COMMIT")
             # Only now, so that the file alone has schema and header whatever becomes of the -wal file.
             database.execute("PRAGMA journal_mode = WAL")
@@ -108,7 +115,7 @@ class Recording:
     def add_header(self, values: dict[str, Any]) -> None:
         """Set facts of ``run``."""
         rest, texts = take_text(values, "/run")
-        self._insert(RUN.insertion(), [(key, to_json(value)) for key, value in rest.items()])
+        self._insert(RUN.insertion, [(key, to_json(value)) for key, value in rest.items()])
         # A key whose value is a text as a whole has no row of its own.
         self._add_texts(texts)
 
@@ -124,7 +131,7 @@ class Recording:
             self._put_together()
             self._put_chunk(self.n_records, records)
         else:
-            self._put_chunk(self.n_records, records)
+            self._put_chunk(self.n_records, records, compressed=False)
             self._small.append(records)
         self.n_records += len(records)
         if sum(map(len, self._small)) >= GOOD_CHUNK:
@@ -132,41 +139,53 @@ class Recording:
 
     def _put_together(self) -> None:
         """One chunk in the place of the small ones at the end."""
-        if len(self._small) > 1:
-            records = np.concatenate(self._small)
+        if self._small:
+            records = joined(self._small)
             first = self.n_records - len(records)
             self._database.execute("DELETE FROM chunks WHERE first > ?", (first,))
             self._put_chunk(first, records)
         self._small.clear()
 
-    def _put_chunk(self, first: int, records: Records) -> None:
-        row = chunk_row(first, records, with_text=self._with_text)
-        self._insert(CHUNKS.insertion(), [row])
+    def _put_chunk(self, first: int, records: Records, *, compressed: bool = True) -> None:
+        row = chunk_row(first, records, with_text=self._with_text, compressed=compressed)
+        self._insert(CHUNKS.insertion, [row])
         n_bytes = len(row[-2]) + len(row[-1] or b"")
-        self.n_bytes += n_bytes
+        self.n_bytes += n_bytes if compressed else 0
         self._n_bytes_in_wal += n_bytes
 
     def add_pieces(self, pieces: Mapping[int, bytes]) -> None:
         """Add the bytes of tokens."""
         if self._with_text:
-            self._insert(PIECES.insertion(), pieces.items())
+            self._insert(PIECES.insertion, pieces.items())
 
     def add_results(self, results: Iterable[Mapping[str, Any]]) -> None:
         """Add the results of tasks."""
         for result in results:
             number = self._next(RESULTS.name)
             rest, texts = take_text(dict(result), f"/results/{number}")
-            self._insert(RESULTS.insertion(), [(number, result.get("slot"), to_json(rest))])
+            self._insert(RESULTS.insertion, [(number, result.get("slot"), to_json(rest))])
             self._add_texts(texts)
 
     def add_log(self, lines: Iterable[tuple[int, str, str]]) -> None:
         """Add lines of the log: (t_ns, level, text). They may quote prompts, so a file without text has none."""
         if self._with_text:
-            self._insert(LOG.insertion(), [(self._next(LOG.name), *line) for line in lines])
+            self._insert(LOG.insertion, [(self._next(LOG.name), *line) for line in lines])
 
     def add_memory(self, samples: Iterable[tuple[int, str, int, int]]) -> None:
         """Add memory in use: (t_ns, kind, host_bytes, device_bytes)."""
-        self._insert(MEMORY.insertion(), [(self._next(MEMORY.name), *sample) for sample in samples])
+        self._insert(MEMORY.insertion, [(self._next(MEMORY.name), *sample) for sample in samples])
+
+    def add_arrays(self, arrays: Iterable[SideArray]) -> None:
+        """Add what probes measured."""
+        for array in arrays:
+            if array.kind is ArrayKind.RESULT:
+                rows = probe_rows(array.values, with_text=self._with_text)
+                self._insert(PROBES.insertion, [(self._next(PROBES.name), *row) for row in rows])
+            elif self._with_text or array.kind not in TEXT_ARRAYS:
+                row = array_row(array)
+                self._insert(ARRAYS.insertion, [(self._next(ARRAYS.name), *row)])
+                self.n_bytes += len(row[-1])
+                self._n_bytes_in_wal += len(row[-1])
 
     def _next(self, table: str) -> int:
         self._counts[table] += 1
@@ -174,7 +193,7 @@ class Recording:
 
     def _add_texts(self, texts: Mapping[str, Any]) -> None:
         if self._with_text:
-            self._insert(TEXTS.insertion(), [(place, to_json(text)) for place, text in texts.items()])
+            self._insert(TEXTS.insertion, [(place, to_json(text)) for place, text in texts.items()])
 
     def _insert(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
         self._database.executemany(statement, rows)
@@ -186,7 +205,7 @@ class Recording:
 
     def _set_complete(self, is_complete: bool) -> None:
         self._is_complete = is_complete
-        self._insert(RUN.insertion(), [("is_complete", to_json(is_complete))])
+        self._insert(RUN.insertion, [("is_complete", to_json(is_complete))])
 
     # ---- between transactions
 
@@ -209,6 +228,7 @@ class Recording:
         self._mover.close()
         try:
             self._database.execute(f"PRAGMA busy_timeout = {_CLOSE_WAIT_MS}")
+            self._database.executescript("PRAGMA incremental_vacuum")  # execute would free a single page
             self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self._database.execute("PRAGMA journal_mode = DELETE")
         finally:

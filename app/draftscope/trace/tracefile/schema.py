@@ -10,10 +10,12 @@ bytes of tokens in ``pieces``, lines in ``log``. A file without text has none of
 from __future__ import annotations
 
 import dataclasses
+import functools
 from dataclasses import dataclass
 from typing import Any
 
 from draftscope.engine.events import COLUMNS, KINDS
+from draftscope.engine.probes import PROBE_COLUMNS
 from draftscope.trace.acceptance import DEFINITIONS
 
 APPLICATION_ID = 0x44534350
@@ -29,7 +31,7 @@ MOST_IN_CHUNK = 65_536
 """Records that a chunk holds at most."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Table:
     """A table of the file: its columns with types and meanings, and what a row is."""
 
@@ -42,6 +44,7 @@ class Table:
         columns = ", ".join(f"{name} {kind}" for name, kind, _ in self.columns)
         return f"CREATE TABLE {self.name} ({columns})"
 
+    @functools.cached_property
     def insertion(self) -> str:
         """The SQL that adds a row, or takes the place of one with the same key."""
         names = ", ".join(name for name, _, _ in self.columns)
@@ -66,7 +69,11 @@ CHUNKS = Table(
         ("t_last_ns", "INTEGER NOT NULL", "latest end, monotonic clock"),
         ("n_tokens", "INTEGER NOT NULL", "tokens that became text: sampled and accepted ones"),
         ("records", "BLOB NOT NULL", "the records as byte planes, zlib; token ids in TOKEN records are -1"),
-        ("tokens", "BLOB", "`token` and `m` of the TOKEN records: (n, 2) int32 as byte planes, zlib; NULL without text"),
+        (
+            "tokens",
+            "BLOB",
+            "`token`, `m` of the TOKEN records: (n, 2) int32 as byte planes, zlib; NULL without text",
+        ),
     ),
 )
 TEXTS = Table(
@@ -101,6 +108,35 @@ LOG = Table(
         ("text", "TEXT NOT NULL", "the line"),
     ),
 )
+PROBES = Table(
+    "probes",
+    "a probed restore",
+    (
+        ("id", "INTEGER PRIMARY KEY", "number, from 0"),
+        *((column.name, "REAL" if "f" in column.dtype else "INTEGER", column.meaning) for column in PROBE_COLUMNS),
+    ),
+)
+ARRAYS = Table(
+    "arrays",
+    "a side array of a probe",
+    (
+        ("id", "INTEGER PRIMARY KEY", "number, from 0"),
+        ("t_start_ns", "INTEGER NOT NULL", "the probe that it belongs to"),
+        ("kind", "TEXT NOT NULL", "what it holds: see below"),
+        ("dtype", "TEXT NOT NULL", "of its values, as numpy writes it: `<f4` is a float of 4 bytes, little endian"),
+        ("shape", "TEXT NOT NULL", "values along each axis, JSON"),
+        ("array", "BLOB NOT NULL", "the values in C order, zlib"),
+    ),
+)
+CODES = Table(
+    "codes",
+    "a code and its word",
+    (
+        ("name", "TEXT NOT NULL", "what the code is of"),
+        ("code", "INTEGER NOT NULL", "the number in chunks, `probes` and `arrays`"),
+        ("word", "TEXT NOT NULL", "what it stands for"),
+    ),
+)
 MEMORY = Table(
     "memory",
     "a kind of memory at one moment",
@@ -113,7 +149,7 @@ MEMORY = Table(
     ),
 )
 
-TABLES = (RUN, CHUNKS, TEXTS, PIECES, RESULTS, LOG, MEMORY)
+TABLES = (RUN, CHUNKS, TEXTS, PIECES, RESULTS, LOG, MEMORY, PROBES, ARRAYS, CODES)
 """The tables that every trace file has."""
 
 
@@ -132,6 +168,7 @@ def own_values(*, has_text: bool) -> dict[str, Any]:
         "definitions": DEFINITIONS,
         "columns": {
             "general": [dataclasses.asdict(column) for column in COLUMNS],
+            "probes": [dataclasses.asdict(column) for column in PROBE_COLUMNS],
             "by_kind": {
                 kind.name: {"kind": int(kind)} | dataclasses.asdict(meaning) for kind, meaning in KINDS.items()
             },

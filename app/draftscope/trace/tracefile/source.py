@@ -10,9 +10,12 @@ from typing import Any
 import numpy as np
 
 from draftscope.engine.events import RECORD_DTYPE, Records
+from draftscope.engine.probes import PROBE_COLUMNS, ArrayKind, SideArray
 from draftscope.trace.json_text import put_text
 from draftscope.trace.tracefile.chunk import chunk_records, is_possible
 from draftscope.trace.tracefile.memory_limit import check_fits
+from draftscope.trace.tracefile.planes import joined
+from draftscope.trace.tracefile.probe_rows import array_of, probe_of
 from draftscope.trace.tracefile.schema import OWN_KEYS, TABLES
 
 _BATCH = 65_536
@@ -112,6 +115,25 @@ class Source:
             self.problems.append(f"{len(rows) - len(good)} samples of memory cannot be read.")
         return good
 
+    def arrays(self, first_probe: int = 0, first_array: int = 0) -> list[SideArray]:
+        """Results of probes from number ``first_probe`` on, then side arrays from ``first_array`` on."""
+        found = []
+        columns = ", ".join(column.name for column in PROBE_COLUMNS)
+        for row in self._rows("probes", f"id, {columns}", "id", "Results of probes", first_probe):
+            try:
+                probe = probe_of(row[1:])
+            except ValueError as error:
+                self.problems.append(f"Probe {row[0]} cannot be read: {error}.")
+            else:
+                found.append(SideArray(int(probe["t_start_ns"][0]), ArrayKind.RESULT, probe))
+        columns = "id, t_start_ns, kind, dtype, shape, array"
+        for row in self._rows("arrays", columns, "id", "Side arrays of probes", first_array):
+            try:
+                found.append(array_of(*row[1:]))
+            except (ValueError, RecursionError) as error:
+                self.problems.append(f"Side array {row[0]} cannot be read: {error}.")
+        return found
+
     def _rows(self, table: str, columns: str, order: str, what: str, first: int = 0) -> Iterator[tuple[Any, ...]]:
         if table not in self._tables:
             return
@@ -150,10 +172,10 @@ class Source:
             n_done += len(part)
             done(n_done)
             if n_waiting >= _BATCH:
-                yield np.concatenate(batch)
+                yield joined(batch)
                 batch, n_waiting = [], 0
         if batch:
-            yield np.concatenate(batch)
+            yield joined(batch)
 
     def _parts(self, first: int) -> Iterator[Records]:
         self.next_record = first
@@ -190,7 +212,7 @@ class Source:
             if _is_about_file(error):
                 raise
             self.problems.append(f"A part of the records cannot be read: {error}.")
-        behind = []
+        behind: list[tuple[Any, ...]] = []
         try:
             behind.extend(self._database.execute(f"{columns} WHERE first > ? ORDER BY first DESC", (last,)))
         except (sqlite3.DatabaseError, OverflowError) as error:

@@ -7,47 +7,28 @@ Writing them while a run goes on would cost too much: a row takes 1.4 us and 42 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Any
 
-import numpy as np
-
-from draftscope.engine.events import (
-    COLUMNS,
-    ENGINE_TRACK,
-    FallbackReason,
-    Kind,
-    Mechanism,
-    Operation,
-    Origin,
-    Phase,
-    Records,
-    Reuse,
-    SlotState,
-    StopReason,
-)
+from draftscope.engine.events import COLUMNS, ENGINE_TRACK, Kind, Records
 from draftscope.trace.tracefile.chunk import chunk_records
-
-Rows = Callable[[Records], np.ndarray]
+from draftscope.trace.tracefile.codes import WORDS
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A column of a table: its name, the record's column, and the words for its codes where it has codes."""
+    """A column of a table: its name, the record's column, and what its codes are of where it has codes."""
 
     name: str
     column: str
-    words: type[IntEnum] | None = None
+    codes: str = ""
 
     def values(self, records: Records) -> list[Any]:
         """The values of records, as SQLite takes them."""
         values: list[Any] = records[self.column].tolist()
-        if self.words is None:
-            return values
-        names = {int(member): member.name.lower() for member in self.words}
-        return [names.get(value, value) for value in values]
+        words = WORDS.get(self.codes, {})
+        return [words.get(value, value) for value in values] if words else values
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +60,7 @@ KIND_TABLES = (
         Kind.SPAN,
         (
             *_TIMES,
-            Named("phase", "code", Phase),
+            Named("phase", "code", "Phase"),
             Named("draft_step", "position"),
             Named("n_tokens", "n"),
             Named("n_graph_runs", "m"),
@@ -89,7 +70,7 @@ KIND_TABLES = (
     KindTable(
         "spans",
         Kind.SPAN,
-        (*_TIMES, _SLOT, Named("phase", "code", Phase), _AT, Named("n_tokens", "n"), Named("n_replayed", "m")),
+        (*_TIMES, _SLOT, Named("phase", "code", "Phase"), _AT, Named("n_tokens", "n"), Named("n_replayed", "m")),
         is_shared=False,
     ),
     KindTable(
@@ -98,7 +79,7 @@ KIND_TABLES = (
         (
             *_TIMES,
             _SLOT,
-            Named("mechanism", "code", Mechanism),
+            Named("mechanism", "code", "Mechanism"),
             _HOLDS,
             Named("draft_n", "n"),
             Named("draft_n_accepted", "m"),
@@ -112,7 +93,7 @@ KIND_TABLES = (
             _TIMES[0],
             _TIMES[2],
             _SLOT,
-            Named("origin", "code", Origin),
+            Named("origin", "code", "Origin"),
             _AT,
             Named("token", "token"),
             Named("draft_position", "n"),
@@ -121,7 +102,7 @@ KIND_TABLES = (
         ),
     ),
     KindTable(
-        "saves", Kind.SAVE, (*_TIMES, _SLOT, Named("mechanism", "code", Mechanism), _AT, Named("epoch", "n"), _BYTES)
+        "saves", Kind.SAVE, (*_TIMES, _SLOT, Named("mechanism", "code", "Mechanism"), _AT, Named("epoch", "n"), _BYTES)
     ),
     KindTable(
         "restores",
@@ -129,7 +110,7 @@ KIND_TABLES = (
         (
             *_TIMES,
             _SLOT,
-            Named("mechanism", "code", Mechanism),
+            Named("mechanism", "code", "Mechanism"),
             _AT,
             Named("epoch", "n"),
             Named("n_replay", "m"),
@@ -143,10 +124,10 @@ KIND_TABLES = (
             _TIMES[0],
             _TIMES[2],
             _SLOT,
-            Named("reason", "code", FallbackReason),
+            Named("reason", "code", "FallbackReason"),
             _AT,
-            Named("asked", "n", Mechanism),
-            Named("used", "m", Mechanism),
+            Named("asked", "n", "Mechanism"),
+            Named("used", "m", "Mechanism"),
         ),
     ),
     KindTable(
@@ -155,9 +136,9 @@ KIND_TABLES = (
         (
             _TIMES[0],
             _SLOT,
-            Named("state", "code", SlotState),
+            Named("state", "code", "SlotState"),
             _HOLDS,
-            Named("stop_reason", "n", StopReason),
+            Named("stop_reason", "n", "StopReason"),
             Named("n_generated", "m"),
         ),
     ),
@@ -168,12 +149,25 @@ KIND_TABLES = (
             _TIMES[0],
             _TIMES[1],
             _SLOT,
-            Named("operation", "code", Operation),
+            Named("operation", "code", "Operation"),
             _HOLDS,
             Named("n", "n"),
-            Named("reuse", "m", Reuse),
+            Named("reuse", "m", "Reuse"),
             Named("n_compared", "value"),
             _BYTES,
+        ),
+    ),
+    KindTable(
+        "rows",
+        Kind.ROW,
+        (
+            _TIMES[0],
+            _TIMES[2],
+            _SLOT,
+            Named("fault", "code", "Fault"),
+            _AT,
+            Named("position_found", "n"),
+            Named("n_waiting", "m"),
         ),
     ),
 )
@@ -183,8 +177,10 @@ _TYPES = {column.name: "REAL" if "f" in column.dtype else "INTEGER" for column i
 
 _VIEWS = {
     "checkpoints": (
-        "SELECT 'save' AS what, t_start_ns, duration_ns, round, slot, mechanism, position, epoch, size_bytes FROM saves "
-        "UNION ALL SELECT 'restore', t_start_ns, duration_ns, round, slot, mechanism, position, epoch, size_bytes "
+        "SELECT 'save' AS what, t_start_ns, duration_ns, round, slot, mechanism, position, epoch, size_bytes "
+        "FROM saves "
+        "UNION ALL "
+        "SELECT 'restore', t_start_ns, duration_ns, round, slot, mechanism, position, epoch, size_bytes "
         "FROM restores"
     ),
     "slots": (
@@ -229,7 +225,7 @@ def _drop_all(database: sqlite3.Connection) -> None:
 
 
 def _statement(table: KindTable) -> str:
-    columns = ", ".join(f"{named.name} {'TEXT' if named.words else _TYPES[named.column]}" for named in table.named)
+    columns = ", ".join(f"{named.name} {'TEXT' if named.codes else _TYPES[named.column]}" for named in table.named)
     return f"CREATE TABLE {table.name} ({columns})"
 
 

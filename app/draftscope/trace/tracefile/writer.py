@@ -11,12 +11,14 @@ from types import TracebackType
 from typing import Any, Self
 
 from draftscope.engine.events import Records
+from draftscope.engine.probes import SideArray
 from draftscope.trace.errors import TraceError
 from draftscope.trace.tracefile.head import is_trace_file
 from draftscope.trace.tracefile.lock import is_being_recorded
+from draftscope.trace.tracefile.planes import copied
 from draftscope.trace.tracefile.recording import Recording
 
-BATCH_S = 0.04
+BATCH_S = 0.05
 """How long what has come waits for more of it, before it is committed."""
 
 SMALL_RUN = 100_000
@@ -31,7 +33,7 @@ _Work = Callable[[Recording], None]
 class TraceWriter:
     """Writes a run into a file while it goes on.
 
-    The calls only queue: a thread of the writer's own commits what has come every 40 ms, so a killed process loses no
+    The calls only queue: a thread of the writer's own commits what has come every 50 ms, so a killed process loses no
     more than that. While recording, SQLite keeps a ``-wal`` and a ``-shm`` file beside it, and the writer a ``-lock``;
     ``close`` leaves one file. A file that was never closed opens all the same, and says that it was cut off.
 
@@ -100,7 +102,7 @@ class TraceWriter:
         """
         if len(records) == 0:
             return
-        own = records.copy()
+        own = copied(records)
         self._put(lambda recording: self._write(recording, own))
         self._n_given += len(own)
         if self._n_given - self._n_taken > _MOST_WAITING:
@@ -130,6 +132,11 @@ class TraceWriter:
         """Add memory in use: (t_ns, kind, host_bytes, device_bytes). Raises as ``append`` does."""
         own = list(samples)
         self._put(lambda recording: recording.add_memory(own))
+
+    def append_arrays(self, arrays: Iterable[SideArray]) -> None:
+        """Add what probes measured; the arrays must not change any more. Raises as ``append`` does."""
+        own = list(arrays)
+        self._put(lambda recording: recording.add_arrays(own))
 
     def rest(self) -> None:
         """All is in the file that there is for now: whole, unless more comes. Raises as ``append`` does."""
