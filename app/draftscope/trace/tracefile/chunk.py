@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from draftscope.engine.events import RECORD_DTYPE, Kind, Origin, Records
 from draftscope.trace.tracefile.planes import copied, pack, unpack
-from draftscope.trace.tracefile.schema import MOST_IN_CHUNK
 
 TOKEN_DTYPE = np.dtype([("token", "<i4"), ("chosen", "<i4")])
 """What of a TOKEN record is text: its token, and the one that the target chose in its place."""
@@ -45,14 +44,12 @@ def _tokens_of(records: Records, is_token: NDArray[np.bool_]) -> NDArray[Any]:
     return named
 
 
-def chunk_records(n: object, blob: object, tokens: object) -> Records:
-    """The records of a row of ``chunks``, with their tokens where it has them: (n,), owned by the caller.
+def chunk_records(n: int, blob: object, tokens: object) -> Records:
+    """The ``n`` records of a row of ``chunks``, with their tokens where it has them: (n,), owned by the caller.
 
     Raises:
         ValueError: it is damaged.
     """
-    if not isinstance(n, int) or not 0 < n <= MOST_IN_CHUNK:
-        raise ValueError(f"a chunk of {n} records is not possible")
     records: Records = unpack(blob, RECORD_DTYPE, n)
     if tokens is not None:
         is_token = records["kind"] == Kind.TOKEN

@@ -73,7 +73,7 @@ class TraceFollower:
     def _read(self, source: Source) -> TracePart:
         part = TracePart(pieces=source.pieces(), log=source.log(self._n_log), memory=source.memory(self._n_memory))
         part.header, part.results = source.run_and_results()
-        part.is_complete = source.own.get("is_complete") is True
+        part.is_complete = source.is_complete
         batches = list(source.records(self.n_records))
         if batches:
             part.records = joined(batches)

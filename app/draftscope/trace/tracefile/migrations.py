@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -14,7 +15,19 @@ from draftscope.engine.events import COLUMNS, Records, empty_records
 from draftscope.trace.json_text import take_text, to_json
 from draftscope.trace.tracefile.chunk import chunk_row
 from draftscope.trace.tracefile.codes import code_rows
-from draftscope.trace.tracefile.schema import ARRAYS, CHUNKS, CODES, FORMAT_VERSION, LOG, MEMORY, PROBES, RESULTS, TEXTS
+from draftscope.trace.tracefile.planes import joined
+from draftscope.trace.tracefile.schema import (
+    ARRAYS,
+    CHUNKS,
+    CODES,
+    FORMAT_VERSION,
+    LOG,
+    MEMORY,
+    PROBES,
+    RESULTS,
+    RUN,
+    TEXTS,
+)
 
 _BATCH = 4096
 _OLD_TABLES = ("run", "records", "pieces", "results")
@@ -62,11 +75,16 @@ def _from_2_to_3(database: sqlite3.Connection) -> None:
         rest, texts = take_text(result, f"/results/{number}")
         database.execute(RESULTS.insertion, (number, result.get("slot"), to_json(rest)))
         _add_texts(database, texts)
-    first = 0
-    for n, records in _old_records(database):
-        if records is not None:
-            database.execute(CHUNKS.insertion, chunk_row(first, records, with_text=True))
-        first += n
+    first = n_lost = 0
+    for batch, n_bad in _old_records(database):
+        if len(batch):
+            database.execute(CHUNKS.insertion, chunk_row(first, batch, with_text=True))
+        first += len(batch)
+        n_lost += n_bad
+    if n_lost:
+        records = "1 record holds" if n_lost == 1 else f"{n_lost:,} records hold"
+        lost = f"{records} something that is not possible: left out."
+        database.execute(RUN.insertion, ("lost", to_json([lost])))
     database.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
 
 
@@ -94,19 +112,26 @@ def _add_texts(database: sqlite3.Connection, texts: dict[str, Any]) -> None:
     database.executemany(TEXTS.insertion, [(place, to_json(text)) for place, text in texts.items()])
 
 
-def _old_records(database: sqlite3.Connection) -> Iterator[tuple[int, Records | None]]:
-    """Batches of records with their lengths; None in the place of a batch with something impossible in it."""
+def _old_records(database: sqlite3.Connection) -> Iterator[tuple[Records, int]]:
+    """Batches of records, each with the number of those that had to be left out."""
     names = ", ".join(column.name for column in COLUMNS)
     cursor = database.execute(f"SELECT {names} FROM records ORDER BY rowid")
     while rows := cursor.fetchmany(_BATCH):
-        records = empty_records(len(rows))
         try:
-            for column, values in zip(COLUMNS, zip(*rows, strict=True), strict=True):
-                records[column.name] = _column(column.name, column.dtype, values)
+            yield _records_of(rows), 0
         except (ValueError, TypeError, OverflowError):
-            yield len(rows), None
-        else:
-            yield len(rows), records
+            good = []
+            for row in rows:
+                with contextlib.suppress(ValueError, TypeError, OverflowError):
+                    good.append(_records_of([row]))
+            yield joined(good) if good else empty_records(), len(rows) - len(good)
+
+
+def _records_of(rows: list[tuple[Any, ...]]) -> Records:
+    records = empty_records(len(rows))
+    for column, values in zip(COLUMNS, zip(*rows, strict=True), strict=True):
+        records[column.name] = _column(column.name, column.dtype, values)
+    return records
 
 
 def _column(name: str, dtype: str, values: tuple[Any, ...]) -> NDArray[Any]:

@@ -46,7 +46,7 @@ def read_trace(
 def _read(source: Source, progress: Callable[[float], object] | None, cancelled: Callable[[], bool] | None) -> Trace:
     header, results = source.run_and_results()
     trace = Trace(header=header, results=results)
-    trace.is_complete = source.own.get("is_complete") is True
+    trace.is_complete = source.is_complete
     trace.pieces = PieceTable(source.pieces())
     trace.log, trace.memory = source.log(), source.memory()
     n_all = max(source.n_records(), 1)
@@ -60,5 +60,5 @@ def _read(source: Source, progress: Callable[[float], object] | None, cancelled:
     for records in source.records(done=done):
         trace.store.append(records)
     trace.store.append_arrays(source.arrays())
-    trace.missing = source.problems
+    trace.missing = source.lost
     return trace

@@ -24,7 +24,7 @@ APPLICATION_ID = 0x44534350
 FORMAT_VERSION = 3
 """``user_version`` of the database. 2 has records of operations on slots; 3 has chunks, and text apart from them."""
 
-OWN_KEYS = frozenset({"definitions", "columns", "has_text", "has_tables", "is_complete"})
+OWN_KEYS = frozenset({"definitions", "columns", "has_text", "has_tables", "is_complete", "lost"})
 """Keys of ``run`` that the writer adds to the header."""
 
 MOST_IN_CHUNK = 65_536

@@ -16,7 +16,7 @@ from draftscope.trace.tracefile.chunk import chunk_records, is_possible
 from draftscope.trace.tracefile.memory_limit import check_fits
 from draftscope.trace.tracefile.planes import joined
 from draftscope.trace.tracefile.probe_rows import array_of, probe_of
-from draftscope.trace.tracefile.schema import OWN_KEYS, TABLES
+from draftscope.trace.tracefile.schema import MOST_IN_CHUNK, OWN_KEYS, TABLES
 
 _BATCH = 65_536
 """Records that are handed out together."""
@@ -30,7 +30,7 @@ class Source:
 
     Attributes:
         problems: sentences on what could not be read.
-        own: the writer's own values of ``run``.
+        own: the writer's own values of ``run``; None before ``run_and_results``.
         next_record: number of the record that would come after those that were read.
     """
 
@@ -41,7 +41,7 @@ class Source:
             ValueError: there is no table of records.
         """
         self.problems: list[str] = []
-        self.own: dict[str, Any] = {}
+        self.own: dict[str, Any] | None = None
         self.next_record = 0
         self._database = database
         self._tables = self._find_tables()
@@ -54,6 +54,19 @@ class Source:
         # Real tables only: a view or a virtual table of the same name could compute for ever.
         query = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE 'CREATE TABLE %'"
         return {name for (name,) in self._database.execute(query)}
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the recording says that all is there."""
+        if self.own is None:
+            self.run_and_results()
+        return (self.own or {}).get("is_complete") is True
+
+    @property
+    def lost(self) -> list[str]:
+        """What is not in the file, or cannot be read."""
+        lost = (self.own or {}).get("lost")
+        return [str(sentence) for sentence in (lost if isinstance(lost, list) else [])] + self.problems
 
     # ---- facts, texts, pieces, results, log, memory
 
@@ -96,7 +109,7 @@ class Source:
         rows = list(self._rows("pieces", "token, piece", "token", "Bytes of tokens"))
         good = {token: piece for token, piece in rows if isinstance(token, int) and isinstance(piece, bytes)}
         if len(good) < len(rows):
-            self.problems.append(f"The bytes of {len(rows) - len(good)} tokens cannot be read.")
+            self.problems.append(f"The bytes of tokens cannot be read: {len(rows) - len(good)} of {len(rows)}.")
         return good
 
     def log(self, first: int = 0) -> list[tuple[int, str, str]]:
@@ -104,7 +117,7 @@ class Source:
         rows = list(self._rows("log", "t_ns, level, text", "id", "Lines of the log", first))
         good = [row for row in rows if _is_of(row, (int, str, str))]
         if len(good) < len(rows):
-            self.problems.append(f"{len(rows) - len(good)} lines of the log cannot be read.")
+            self.problems.append(f"Of the log cannot be read: {len(rows) - len(good)} of {len(rows)} lines.")
         return good
 
     def memory(self, first: int = 0) -> list[tuple[int, str, int, int]]:
@@ -112,7 +125,7 @@ class Source:
         rows = list(self._rows("memory", "t_ns, kind, host_bytes, device_bytes", "id", "Memory in use", first))
         good = [row for row in rows if _is_of(row, (int, str, int, int))]
         if len(good) < len(rows):
-            self.problems.append(f"{len(rows) - len(good)} samples of memory cannot be read.")
+            self.problems.append(f"Of memory in use cannot be read: {len(rows) - len(good)} of {len(rows)} samples.")
         return good
 
     def arrays(self, first_probe: int = 0, first_array: int = 0) -> list[SideArray]:
@@ -180,8 +193,8 @@ class Source:
     def _parts(self, first: int) -> Iterator[Records]:
         self.next_record = first
         for start, n, blob, tokens in self._chunks(first):
-            if not isinstance(start, int) or not isinstance(n, int):
-                self.problems.append("A chunk of records is damaged.")
+            if not isinstance(n, int) or not 0 < n <= MOST_IN_CHUNK:
+                self.problems.append(f"The records from {start:,} on cannot be read: {n!r:.20} is no number of them.")
                 continue
             try:
                 records = chunk_records(n, blob, tokens)
@@ -194,31 +207,38 @@ class Source:
             possible = is_possible(records)
             n_bad = int(np.count_nonzero(~possible))
             if n_bad:
-                self.problems.append(f"{n_bad} of the records {start:,} to {start + n - 1:,} are not possible.")
+                self.problems.append(f"Of the records {start:,} to {start + n - 1:,} left out as not possible: {n_bad:,}.")
             possible[: max(0, self.next_record - start)] = False  # was handed out before
             self.next_record = max(self.next_record, start + n)
             yield records if possible.all() else records[possible]
 
     def _chunks(self, first: int) -> Iterator[tuple[Any, ...]]:
-        """Rows of ``chunks``; where pages in their middle are damaged, those before and behind it."""
-        columns = "SELECT first, n, records, tokens FROM chunks"
-        last = -1
-        try:
-            for row in self._database.execute(f"{columns} WHERE first + n > ? ORDER BY first", (first,)):
-                last = row[0]
-                yield row
-            return
-        except (sqlite3.DatabaseError, OverflowError) as error:
-            if _is_about_file(error):
-                raise
-            self.problems.append(f"A part of the records cannot be read: {error}.")
-        behind: list[tuple[Any, ...]] = []
-        try:
-            behind.extend(self._database.execute(f"{columns} WHERE first > ? ORDER BY first DESC", (last,)))
-        except (sqlite3.DatabaseError, OverflowError) as error:
-            if _is_about_file(error):
-                raise
-        yield from reversed(behind)
+        """Rows of ``chunks``, each asked for by itself: a damaged page costs what is on it and no more."""
+        for key in self._keys(first):
+            try:
+                yield from self._database.execute(
+                    "SELECT first, n, records, tokens FROM chunks WHERE first = ?", (key,)
+                ).fetchall()
+            except (sqlite3.DatabaseError, OverflowError) as error:
+                if _is_about_file(error):
+                    raise
+                self.problems.append(f"The records from {key:,} on cannot be read: {error}.")
+
+    def _keys(self, first: int) -> list[int]:
+        """Numbers of the first records of chunks; where pages with them are damaged, those before and behind."""
+        keys: dict[int, None] = {}
+        for order in ("", "DESC"):
+            query = f"SELECT first FROM chunks WHERE first + n > ? ORDER BY first {order}"
+            try:
+                for (key,) in self._database.execute(query, (first,)):
+                    keys[key] = None
+                break
+            except (sqlite3.DatabaseError, OverflowError) as error:
+                if _is_about_file(error):
+                    raise
+                if not order:
+                    self.problems.append(f"A part of the records cannot be read: {error}.")
+        return sorted(keys)
 
 
 def _is_about_file(error: Exception) -> bool:

@@ -55,6 +55,7 @@ class TraceWriter:
         with_text: bool = True,
         most_rows: int | None = None,
         most_bytes: int | None = None,
+        keeps_empty: bool = True,
         waits: bool = True,
     ) -> None:
         """Make the file, with its header; an older trace of that name is replaced.
@@ -63,6 +64,7 @@ class TraceWriter:
             header: JSON types; what is needed to repeat the run.
             most_rows: records up to which tables for persons are made at the end; None: always.
             most_bytes: bytes of records after which the recording ends; None: as many as there are.
+            keeps_empty: keep a file that got no record.
             waits: wait until the file is there. Otherwise nothing is raised here, and ``error`` is set.
         Raises:
             TraceError: the place cannot be written, the name belongs to a file that is no trace or is being recorded.
@@ -73,11 +75,13 @@ class TraceWriter:
         self._with_text = with_text
         self._most_rows = most_rows
         self._most_bytes = most_bytes
+        self._keeps_empty = keeps_empty
         self._queue: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
         self._n_given = 0
         self._n_taken = 0
         self._is_made = threading.Event()
         self._closing = threading.Event()
+        self._is_closed = False
         self._thread = threading.Thread(target=self._run, name="trace-writer", daemon=True)
         self._thread.start()
         if waits:
@@ -159,9 +163,9 @@ class TraceWriter:
         Raises:
             TraceError: something could not be written; the file has all that was committed before.
         """
-        is_first = not self._closing.is_set()
         self.end()
         self._thread.join(timeout_s)
+        is_first, self._is_closed = not self._is_closed, True
         if is_first and self.error is not None:
             raise self.error
 
@@ -228,6 +232,8 @@ class TraceWriter:
             recording.close()
         except (sqlite3.Error, OSError) as error:
             self._fail(f"The trace {self.path} could not be closed, since {_reason(error)}. It opens all the same.")
+        if recording.n_records == 0 and not self._keeps_empty and self.error is None:
+            self.path.unlink(missing_ok=True)
 
 
 def _reason(error: Exception) -> str:
