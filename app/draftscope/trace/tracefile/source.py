@@ -207,7 +207,9 @@ class Source:
             possible = is_possible(records)
             n_bad = int(np.count_nonzero(~possible))
             if n_bad:
-                self.problems.append(f"Of the records {start:,} to {start + n - 1:,} left out as not possible: {n_bad:,}.")
+                self.problems.append(
+                    f"Of the records {start:,} to {start + n - 1:,} left out as not possible: {n_bad:,}."
+                )
             possible[: max(0, self.next_record - start)] = False  # was handed out before
             self.next_record = max(self.next_record, start + n)
             yield records if possible.all() else records[possible]

@@ -175,7 +175,7 @@ KIND_TABLES = (
 
 _TYPES = {column.name: "REAL" if "f" in column.dtype else "INTEGER" for column in COLUMNS}
 
-_VIEWS = {
+VIEWS = {
     "checkpoints": (
         "SELECT 'save' AS what, t_start_ns, duration_ns, round, slot, mechanism, position, epoch, size_bytes "
         "FROM saves "
@@ -207,7 +207,7 @@ def make_tables(database: sqlite3.Connection) -> None:
         for records in _all_records(database):
             for table in KIND_TABLES:
                 _fill(database, table, table.chosen(records))
-        for name, query in _VIEWS.items():
+        for name, query in VIEWS.items():
             database.execute(f"CREATE VIEW {name} AS {query}")
         database.execute("UPDATE run SET value = 'true' WHERE key = 'has_tables'")
         database.execute("COMMIT")
@@ -218,7 +218,7 @@ def make_tables(database: sqlite3.Connection) -> None:
 
 
 def _drop_all(database: sqlite3.Connection) -> None:
-    for name in _VIEWS:
+    for name in VIEWS:
         database.execute(f"DROP VIEW IF EXISTS {name}")
     for table in KIND_TABLES:
         database.execute(f"DROP TABLE IF EXISTS {table.name}")
