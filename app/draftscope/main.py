@@ -94,7 +94,10 @@ def open_window(options: WindowOptions) -> int:
 
 def make_window(app: QApplication, settings_path: Path, backend: str = "native") -> MainWindow:
     """Build and wire everything: settings, colours, engine, session, window. The window is not shown yet."""
+    from draftscope.base.paths import recordings_dir
     from draftscope.engine.client import make_client
+    from draftscope.session.recorder import Recorder
+    from draftscope.session.recordings import Recordings
     from draftscope.session.session import Session
     from draftscope.session.settings import Settings
     from draftscope.window.appearance import Appearance
@@ -104,7 +107,9 @@ def make_window(app: QApplication, settings_path: Path, backend: str = "native")
     settings_path.parent.mkdir(parents=True, exist_ok=True)
     settings = Settings(settings_path)
     appearance = Appearance(app, settings.text("window/theme"))
-    window = MainWindow(Session(make_client(backend)), settings, appearance)
+    recordings = Recordings(recordings_dir(), settings.whole("recording/budget_mib") << 20)
+    session = Session(make_client(backend), recorder=Recorder(recordings, settings))
+    window = MainWindow(session, settings, appearance)
     app.setWindowIcon(program_icon())
     return window
 

@@ -192,6 +192,9 @@ def test_a_trace_holds_the_run(fake_command: Command, tmp_path: Path) -> None:
     assert [result["tokens"] for result in trace.results] == [slot["tokens"] for slot in told.json["slots"]]
     assert trace.header["settings"] == told.json["settings"]
     assert trace.pieces.text(told.json["slots"][0]["tokens"]) != ""
+    assert trace.header["build"]["draftscope"] and trace.header["machine"]["n_processors"] > 0
+    assert trace.header["clock"]["unix_ns"] > 0
+    assert {kind for _, kind, _, _ in trace.memory} >= {use["kind"] for use in trace.header["model"]["memory"]}
 
 
 def test_a_trace_does_not_replace_a_file_that_is_none(fake_command: Command, tmp_path: Path) -> None:

@@ -287,16 +287,33 @@ def test_a_disk_that_takes_no_more_ends_the_recording_in_a_sentence_and_what_cam
     assert not trace.is_complete
 
 
-def test_a_recording_ends_where_its_share_of_the_disk_does(tmp_path):
-    writer = TraceWriter(tmp_path / "x.dscope", HEADER, most_bytes=50_000)
-    records = make_many(40_000)
+def test_a_recording_asks_for_more_room_and_ends_where_it_gets_none(tmp_path):
+    asked: list[tuple[Path, int]] = []
+
+    def share(path: Path, n_bytes: int) -> int:
+        asked.append((path, n_bytes))
+        return (20_000, 40_000)[min(len(asked) - 1, 1)]
+
+    path, records = tmp_path / "x.dscope", make_many(40_000)
+    writer = TraceWriter(path, HEADER, share=share)
     with contextlib.suppress(TraceError):
-        for start in range(0, len(records), 5000):
-            writer.append(records[start : start + 5000])
+        for start in range(0, len(records), 1000):
+            writer.append(records[start : start + 1000])
             time.sleep(0.1)
-    with pytest.raises(TraceError, match="its share of the disk is used up"):
+    with pytest.raises(TraceError, match="recordings take up all the disk space that they may"):
         writer.close()
-    assert 0 < read_trace(tmp_path / "x.dscope").store.n_records < len(records)
+    assert asked[0] == (path, 0) and len(asked) == 3
+    assert all(asked_for == path for asked_for, _ in asked) and asked[1][1] < asked[2][1]
+    assert 0 < read_trace(path).store.n_records < len(records)
+
+
+def test_a_recording_that_gets_no_room_is_not_begun(tmp_path):
+    def refuse(*_: object) -> int:
+        raise TraceError("There is no room.")
+
+    with pytest.raises(TraceError, match="no room"):
+        TraceWriter(tmp_path / "x.dscope", HEADER, share=refuse)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_name_that_is_being_recorded_is_not_taken_by_another(tmp_path):
@@ -319,12 +336,6 @@ def test_nobody_waits_for_a_file_that_cannot_be_made(tmp_path):
         writer.append(make_records(1))
     with pytest.raises(TraceError, match="cannot be written"):
         writer.close()
-
-
-def test_a_recording_without_a_record_is_kept_only_where_that_was_asked_for(tmp_path):
-    TraceWriter(tmp_path / "kept.dscope", HEADER).close()
-    TraceWriter(tmp_path / "gone.dscope", HEADER, keeps_empty=False).close()
-    assert [entry.name for entry in tmp_path.iterdir()] == ["kept.dscope"]
 
 
 def test_a_recording_at_rest_is_whole_until_more_comes(tmp_path):

@@ -30,6 +30,11 @@ def user_data_dir() -> Path:
     return Path(platformdirs.user_data_dir(_APP, appauthor=False))
 
 
+def recordings_dir() -> Path:
+    """Where the window records runs to, one file a run; not made here."""
+    return user_data_dir() / "recordings"
+
+
 def user_cache_dir() -> Path:
     """The user's folder for what can be made again; not made here."""
     return Path(platformdirs.user_cache_dir(_APP, appauthor=False))

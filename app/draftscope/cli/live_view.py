@@ -19,6 +19,9 @@ from draftscope.trace.pieces import PieceTable
 from draftscope.trace.round_numbers import RoundNumbers
 from draftscope.trace.store import TraceStore
 
+_LOG_KEPT = 2000
+"""Lines of the log that are kept for a recorder that comes later."""
+
 
 class View:
     """Keeps everything and shows progress on stderr; what it prints of the texts is up to its subclasses.
@@ -36,6 +39,7 @@ class View:
         self._n_tokens = 0
         self._held: Mapping[tuple[int, int], str] = {}
         self._round_numbers = RoundNumbers()
+        self._log: deque[LogLine] = deque(maxlen=_LOG_KEPT)
 
     def __enter__(self) -> View:
         return self
@@ -46,8 +50,11 @@ class View:
         self._progress.clear()
 
     def record_to(self, recorder: TraceRecorder) -> None:
-        """Pass on all pieces and records from now on."""
+        """Pass on everything from now on, and what was logged so far."""
         self._recorder = recorder
+        for line in self._log:
+            recorder.add_log(line)
+        self._log.clear()
 
     def on_progress(self, fraction: float, stage: str) -> None:
         """See ``Sink``."""
@@ -85,6 +92,8 @@ class View:
             if array.kind is ArrayKind.RESULT:
                 self._round_numbers.continue_in_probes(array.values)
         self.store.append_arrays(arrays)
+        if self._recorder:
+            self._recorder.append_arrays(arrays)
 
     def on_result(self, prompt: int, result: SlotResult) -> None:
         """See ``Sink``."""
@@ -95,6 +104,10 @@ class View:
 
     def on_log(self, line: LogLine) -> None:
         """See ``Sink``."""
+        if self._recorder:
+            self._recorder.add_log(line)
+        else:
+            self._log.append(line)
         if self._is_verbose:
             self._progress.clear()
             print(f"[{line.level}] {line.text}", file=sys.stderr)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,8 @@ def _run(plan: Plan, client: Client, options: argparse.Namespace) -> int:
             if recorder:
                 view.record_to(recorder)
             outcome = generation.run(first, waiting)
+            if recorder and outcome.reports:
+                recorder.add_memory(time.monotonic_ns(), outcome.reports[-1].memory)
         slot_files.save(generation, plan.saved)
     summary = RunSummary(plan, model, outcome, view.store, client.n_dropped, slot_files).as_json()
     print(json.dumps(summary, indent=2, allow_nan=False) if options.json else as_text(summary))

@@ -339,6 +339,8 @@ class NativeBackend:
                 "way_back": WayBack(**way),
                 "load_ms": self._load_ms,
                 "memory": self.memory_use(),
+                "library": _core.library_path(),
+                "patches": tuple(_core.patches()),
             }
         )
 

@@ -375,6 +375,7 @@ class ModelReport:
     """What was loaded and granted; sizes in bytes, ``n_ctx`` per slot in tokens, times in milliseconds.
 
     ``shifts``: a full slot forgets the older half of its tokens; ``why_not_shift``: why this model's contexts cannot.
+    ``library``: the libllama that is loaded, ``patches``: those of ours that it says it carries.
     """
 
     path: str
@@ -402,6 +403,8 @@ class ModelReport:
     memory: tuple[MemoryUse, ...] = ()
     shifts: bool = False
     why_not_shift: str = ""
+    library: str = ""
+    patches: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

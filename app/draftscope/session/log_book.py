@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Sequence
+from itertools import islice
 
 from draftscope.engine.protocol import LogLine
 
@@ -28,6 +29,10 @@ class LogBook:
     def n_total(self) -> int:
         """Lines ever added; never falls."""
         return self._n_total
+
+    def newest(self, n: int) -> list[LogLine]:
+        """The ``n`` newest lines, as far as they are held; the oldest of them first."""
+        return list(islice(self._lines, max(0, len(self._lines) - n), None))
 
     def append(self, line: LogLine) -> None:
         """Take a line."""

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from draftscope import __version__
 from draftscope.engine.codec import as_plain
 from draftscope.engine.events import Kind, Records
 from draftscope.engine.probes import ArrayKind, SideArray
 from draftscope.engine.protocol import Finished, MemoryUse, ModelReport, RunReport, SlotResult, SlotTask
+from draftscope.engine.run_header import run_header
+from draftscope.session.log_book import LogBook
+from draftscope.session.recorder import Recorder
 from draftscope.session.run_request import RunRequest
 from draftscope.trace.acceptance import AcceptanceTable
 from draftscope.trace.pieces import PieceTable
 from draftscope.trace.round_numbers import RoundNumbers
 from draftscope.trace.store import TraceStore
 from draftscope.trace.trace import Trace
+
+_LOG_LINES = 2000
+"""Lines of the log from before a run that its recording takes along: how the model was loaded is among them."""
 
 
 @dataclass(slots=True)
@@ -40,7 +46,10 @@ class _Run:
 class RunRecord:
     """One run. ``trace`` and ``pieces`` are the same objects for good, so that views may hold on to them."""
 
-    def __init__(self) -> None:
+    def __init__(self, recorder: Recorder | None = None, log: LogBook | None = None) -> None:
+        """Keep runs, and give what comes to the recorder, with the log as it is at the start of a run."""
+        self._recorder = recorder or Recorder()
+        self._log = log or LogBook()
         self.trace = TraceStore()
         self.pieces = PieceTable()
         self.acceptance = AcceptanceTable()
@@ -67,7 +76,14 @@ class RunRecord:
         """Bytes by kind as the engine told last; empty before."""
         return self._run.reports[-1].memory if self._run.reports else ()
 
-    def begin(self, model: ModelReport, request: RunRequest, tasks: tuple[SlotTask, ...], n_contexts: int = 0) -> None:
+    def begin(
+        self,
+        model: ModelReport,
+        request: RunRequest,
+        tasks: tuple[SlotTask, ...],
+        n_contexts: int = 0,
+        draft_path: str = "",
+    ) -> None:
         """Start a new run of these tasks. Pieces stay: the engine tells each only once.
 
         The last run is forgotten with the first record of the new one; until then ``put_back`` brings it back.
@@ -76,6 +92,7 @@ class RunRecord:
         self.acceptance.update(self.trace)
         self._run = _Run(model, request, tasks, n_contexts, n_submits=1)
         self._before = before
+        self._recorder.begin(model, self._header(), draft_path)
 
     def can_go_on(self, n_contexts: int) -> bool:
         """Whether tasks in these contexts belong to the run that is here."""
@@ -85,10 +102,12 @@ class RunRecord:
         """Take more tasks into the run."""
         self._run.tasks += tasks
         self._run.n_submits += 1
+        self._recorder.add_header({"settings": self._settings()})
 
     def put_back(self) -> bool:
         """The new run never began: show the last one again. False when there was none, or it is gone."""
         before, self._before = self._before, None
+        self._recorder.put_back()
         if before is None or before[1].n_records == 0:
             return False
         self._run = before[0]
@@ -103,11 +122,15 @@ class RunRecord:
         self._run = _Run()
         self._before = None
         self.pieces.clear()
+        self._recorder.end()
 
     def append(self, records: Records) -> None:
         """Take records of this run; their rounds are numbered on in place."""
         self._before = None
         self._run.round_numbers.continue_in(records)
+        if not self._recorder.is_begun:
+            self._recorder.start(dict(self.pieces.items()), self._log.newest(_LOG_LINES))
+        self._recorder.append(records)
         self.trace.append(records)
         self.acceptance.update(self.trace)
 
@@ -116,17 +139,21 @@ class RunRecord:
         for array in arrays:
             if array.kind is ArrayKind.RESULT:
                 self._run.round_numbers.continue_in_probes(array.values)
+        self._recorder.append_arrays(arrays)
         self.trace.append_arrays(arrays)
 
     def add_pieces(self, pieces: Mapping[int, bytes]) -> None:
         """Take the bytes of tokens."""
         self.pieces.add(pieces)
+        self._recorder.add_pieces(pieces)
 
     def finish(self, answer: Finished) -> None:
         """Take the engine's results and counts."""
         self._before = None
         self._run.results += answer.results
         self._run.reports.append(answer.report)
+        self._recorder.add_results(as_plain(answer.results))
+        self._recorder.add_memory(time.monotonic_ns(), answer.report.memory)
 
     def snapshot(self) -> TraceSnapshot:
         """What the run holds now, to be exported by another thread while this run or the next goes on."""
@@ -138,13 +165,11 @@ class RunRecord:
         )
 
     def _header(self) -> dict[str, Any]:
-        run = self._run
-        header: dict[str, Any] = {"program": f"draftscope {__version__}"}
-        if run.model is not None:
-            header |= {"engine": run.model.engine, "model": as_plain(run.model)}
-        if run.request is not None:
-            header["settings"] = {"context": as_plain(run.request.context), "tasks": as_plain(run.tasks)}
-        return header
+        return run_header(self._run.model, self._settings()) if self._run.model is not None else {}
+
+    def _settings(self) -> dict[str, Any]:
+        request = self._run.request
+        return {"context": as_plain(request.context), "tasks": as_plain(self._run.tasks)} if request is not None else {}
 
 
 class TraceSnapshot:

@@ -39,6 +39,7 @@ from draftscope.session.exports import Exports
 from draftscope.session.fallback_watch import FallbackWatch
 from draftscope.session.log_book import LogBook
 from draftscope.session.meter import Meter
+from draftscope.session.recorder import Recorder
 from draftscope.session.run_record import RunRecord
 from draftscope.session.run_request import RunRequest
 from draftscope.session.samples import demo_model_settings, demo_request
@@ -61,6 +62,7 @@ class Session(QObject):
         view: selection, time range and crosshair that the views share.
         meter: what the window measures about itself.
         log: the engine's lines and the session's own.
+        recorder: the file that the run is recorded to.
         exports: progress and end of exports.
         fallbacks: logs each fallback and tells of the first of its kind.
         slots: what the slots hold, and what can be done with it while nothing is at work in them.
@@ -81,7 +83,7 @@ class Session(QObject):
     progress_changed = Signal(float, str)
     """How far a load is: fraction in [0, 1] and stage."""
 
-    def __init__(self, client: Client, parent: QObject | None = None) -> None:
+    def __init__(self, client: Client, parent: QObject | None = None, recorder: Recorder | None = None) -> None:
         super().__init__(parent)
         self.view = ViewState(self)
         self.meter = Meter()
@@ -89,12 +91,14 @@ class Session(QObject):
         self.exports = Exports(self)
         self.fallbacks = FallbackWatch(self.log, self)
         self._client = client
-        self._record = RunRecord()
+        self.recorder = recorder or Recorder()
+        self._record = RunRecord(self.recorder, self.log)
         self._flow = CommandFlow(client, self)
         self.slots = Slots(client, self)
         self.chats = Chats(self, self)
         self._n_dropped_before = 0
         self._n_lines_told = 0
+        self._n_lines_recorded = 0
         self._is_closed = False
         self._connect()
 
@@ -105,6 +109,7 @@ class Session(QObject):
         flow.failed.connect(self.failed)
         flow.progress_changed.connect(self.progress_changed)
         flow.noted.connect(self.log.note)
+        self.recorder.failed.connect(self._on_recording_failed)
         self.slots.told.connect(self._on_slot_told)
         self.slots.failed.connect(self._on_slot_failed)
         self.slots.text_changed.connect(self.chats.hold)
@@ -280,6 +285,7 @@ class Session(QObject):
         """Take what has come from the engine. Never blocks; the frame clock calls it."""
         if self._is_closed:
             return
+        self._record_log()  # a recording that begins now takes what was logged before
         started = time.perf_counter_ns()
         answers = self._client.drain()
         # Read after draining: whatever was recorded before an answer was sent is in the ring by now.
@@ -290,17 +296,25 @@ class Session(QObject):
             self._take(answer)
         if self.is_running or len(records):
             self.meter.add_receive(len(records), time.perf_counter_ns() - started)
+        self._record_log()
         if self.log.n_total != self._n_lines_told:
             self._n_lines_told = self.log.n_total
             self.log_appended.emit()
+        self.recorder.poll()
         self.exports.poll()
 
     def close(self) -> None:
-        """End exports and the engine; nothing is left behind. Harmless when called again."""
+        """End exports, the engine and the recording; nothing is left behind. Harmless when called again."""
         if not self._is_closed:
             self._is_closed = True
             self.exports.close()
             self._client.close()
+            self.recorder.close()
+
+    def _record_log(self) -> None:
+        if n := self.log.n_total - self._n_lines_recorded:
+            self.recorder.add_log(self.log.newest(n))
+            self._n_lines_recorded = self.log.n_total
 
     # ---- what came
 
@@ -341,6 +355,9 @@ class Session(QObject):
             case _:
                 assert_never(answer)
 
+    def _on_recording_failed(self, sentence: str) -> None:
+        self.log.note("warning", sentence)
+
     def _on_slot_told(self, sentence: str) -> None:
         self.log.note("info", sentence)
 
@@ -363,7 +380,8 @@ class Session(QObject):
 
     def _begin_run(self, request: RunRequest, command: Submit) -> None:
         assert self.model is not None
-        self._record.begin(self.model, request, command.tasks, self._flow.n_contexts)
+        draft_path = self.model_settings.draft_path if self.model_settings is not None else ""
+        self._record.begin(self.model, request, command.tasks, self._flow.n_contexts, draft_path)
         self.view.reset()
         self.meter.start_run()
         self._n_dropped_before = self._client.n_dropped
@@ -393,4 +411,5 @@ class Session(QObject):
             self.meter.n_records = self.trace.n_records
             self.run_started.emit()
             self.records_appended.emit()
+        self.recorder.rest()
         self.run_finished.emit()

@@ -108,6 +108,16 @@ ROWS = (
     Setting("run/prompts", "", "", "Prompts of the slots, as JSON"),
     Setting("window/theme", "system", "", "Colours", choices=("system", "dark", "light")),
     Setting("window/show_rejected", True, "", "Show rejected draft tokens"),
+    Setting("recording/is_on", True, "", "Record every run"),
+    Setting(
+        "recording/budget_mib",
+        2048,
+        "MiB",
+        "Most disk space for recordings: the oldest go first, pinned ones stay",
+        16,
+        1_048_576,
+    ),
+    Setting("recording/with_text", True, "", "Record the text of prompts and outputs"),
     Setting("export/with_text", True, "", "Write the text of prompts and outputs into exports"),
 )
 """Every setting there is."""

@@ -80,6 +80,8 @@ def _unescaped(step: str) -> str:
 def _is_text(key: str, value: Any) -> bool:
     if key == "stop":
         return isinstance(value, list | tuple)
+    if key == "prompts" and isinstance(value, list | tuple) and all(isinstance(item, dict) for item in value):
+        return False  # with settings of their own, which stay; the texts are further inside
     return key in _TEXT_KEYS and not isinstance(value, int | float)
 
 

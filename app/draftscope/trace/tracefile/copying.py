@@ -121,7 +121,7 @@ def remove_trace(path: Path) -> None:
     if is_being_recorded(path):
         raise TraceError(f"{path} is being recorded. Wait until the run has ended.")
     try:
-        for suffix in ("-wal", "-shm", "-journal", "-lock", ""):
+        for suffix in ("-wal", "-shm", "-journal", "-lock", "-new", ""):
             path.with_name(path.name + suffix).unlink(missing_ok=True)
     except OSError as error:
         raise TraceError(f"The trace {path} cannot be removed: {error.strerror}.") from error

@@ -75,27 +75,30 @@ class Recording:
         self._mover = _WalMover(path)
 
     def _create(self, path: Path, header: Mapping[str, Any]) -> sqlite3.Connection:
-        database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        draft = path.with_name(path.name + "-new")  # so that whoever opens the file finds a whole one, at any moment
+        draft.unlink(missing_ok=True)
+        self._database = sqlite3.connect(draft, isolation_level=None, check_same_thread=False)
         try:
-            # Before the file has a table: without it every statement would be a transaction with waits for the disk.
-            database.execute("PRAGMA synchronous = OFF")
-            database.execute("PRAGMA auto_vacuum = INCREMENTAL")  # small chunks leave pages behind when put together
-            database.execute("BEGIN")
-            for statement in statements():
-                database.execute(statement)
-            self._database = database
-            self.add_header(dict(header))
-            self.add_header(own_values(has_text=self._with_text))
-            self._insert(CODES.insertion, code_rows())
-            database.execute("COMMIT")
-            # Only now, so that the file alone has schema and header whatever becomes of the -wal file.
-            database.execute("PRAGMA journal_mode = WAL")
-            database.execute("PRAGMA synchronous = NORMAL")
-            database.execute("PRAGMA wal_autocheckpoint = 0")
+            # Without it every statement would be a transaction that waits for the disk.
+            self._database.execute("PRAGMA synchronous = OFF")
+            self._database.execute("PRAGMA auto_vacuum = INCREMENTAL")  # small chunks leave pages when put together
+            self._fill(header)
         except BaseException:
-            database.close()
+            self._database.close()
+            draft.unlink(missing_ok=True)
             raise
-        return database
+        self._database.close()
+        draft.replace(path)
+        return _connected(path)
+
+    def _fill(self, header: Mapping[str, Any]) -> None:
+        self.begin()
+        for statement in statements():
+            self._database.execute(statement)
+        self.add_header(dict(header))
+        self.add_header(own_values(has_text=self._with_text))
+        self._insert(CODES.insertion, code_rows())
+        self.commit()
 
     # ---- within a transaction
 
@@ -234,6 +237,18 @@ class Recording:
         finally:
             self._database.close()
             self._lock.release()
+
+
+def _connected(path: Path) -> sqlite3.Connection:
+    database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    try:
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("PRAGMA synchronous = NORMAL")
+        database.execute("PRAGMA wal_autocheckpoint = 0")
+    except BaseException:
+        database.close()
+        raise
+    return database
 
 
 class _WalMover:

@@ -54,8 +54,7 @@ class TraceWriter:
         *,
         with_text: bool = True,
         most_rows: int | None = None,
-        most_bytes: int | None = None,
-        keeps_empty: bool = True,
+        share: Callable[[Path, int], int] | None = None,
         waits: bool = True,
     ) -> None:
         """Make the file, with its header; an older trace of that name is replaced.
@@ -63,8 +62,8 @@ class TraceWriter:
         Args:
             header: JSON types; what is needed to repeat the run.
             most_rows: records up to which tables for persons are made at the end; None: always.
-            most_bytes: bytes of records after which the recording ends; None: as many as there are.
-            keeps_empty: keep a file that got no record.
+            share: asked, in the writer's thread, how many bytes the file may have in all, given its path and how many
+                it has: before it is made, and when it has so many. It may make room, and raise ``TraceError``.
             waits: wait until the file is there. Otherwise nothing is raised here, and ``error`` is set.
         Raises:
             TraceError: the place cannot be written, the name belongs to a file that is no trace or is being recorded.
@@ -74,8 +73,8 @@ class TraceWriter:
         self._header = dict(header)
         self._with_text = with_text
         self._most_rows = most_rows
-        self._most_bytes = most_bytes
-        self._keeps_empty = keeps_empty
+        self._share = share
+        self._most_bytes: int | None = None
         self._queue: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
         self._n_given = 0
         self._n_taken = 0
@@ -184,6 +183,7 @@ class TraceWriter:
 
     def _run(self) -> None:
         try:
+            self._most_bytes = self._share(self.path, 0) if self._share else None
             _make_room(self.path)
             recording = Recording(self.path, self._header, with_text=self._with_text)
         except TraceError as error:
@@ -222,18 +222,23 @@ class TraceWriter:
                 recording.rest()
             recording.commit()
             recording.make_room_in_wal()
-            if self._most_bytes is not None and recording.n_bytes > self._most_bytes:
-                self._fail(f"Recording into {self.path} ended, since its share of the disk is used up.")
+            self._keep_to_share(recording.n_bytes)
         if self.error is None and (self._most_rows is None or recording.n_records <= self._most_rows):
             recording.make_tables()
+
+    def _keep_to_share(self, n_bytes: int) -> None:
+        if self._share is None or self._most_bytes is None or n_bytes < self._most_bytes:
+            return
+        self._most_bytes = self._share(self.path, n_bytes)
+        if n_bytes >= self._most_bytes:
+            what = "since recordings take up all the disk space that they may. What came before is in the file."
+            self._fail(f"Recording into {self.path} ended, {what}")
 
     def _close(self, recording: Recording) -> None:
         try:
             recording.close()
         except (sqlite3.Error, OSError) as error:
             self._fail(f"The trace {self.path} could not be closed, since {_reason(error)}. It opens all the same.")
-        if recording.n_records == 0 and not self._keeps_empty and self.error is None:
-            self.path.unlink(missing_ok=True)
 
 
 def _reason(error: Exception) -> str:
