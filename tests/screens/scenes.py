@@ -17,9 +17,11 @@ from draftscope.engine.protocol import CheckpointMode, ContextSettings, Prompt
 from draftscope.panels.script import EDIT, Mark, Style
 from draftscope.session.samples import CHAT_EXAMPLES, demo_request
 from draftscope.session.state import SessionState
+from draftscope.window.recordings_dialog import RecordingsDialog
 from tests.models.make_random import cached_models
 from tests.models.rpc_server import RpcServerProcess
 from tests.screens.stage import Stage
+from tests.trace.test_trace_copies import cut_off
 
 ROOT = Path(__file__).resolve().parents[2]
 PANELS = ("output", "acceptance", "timeline", "checkpoints", "engine", "log")
@@ -318,6 +320,41 @@ def chat_without_template(stage: Stage) -> None:
     stage.shoot_panel("output", "chat-no-template")
 
 
+def recordings(stage: Stage) -> None:
+    """The list of recordings: empty, then with a pinned and a cut-off one; what the next start says of that."""
+    stage.shoot_dialog("recordings-empty", stage.window.actions_by_id["recordings"].trigger)
+    stage.run_demo()
+    stage.shoot_window("recorded")
+    stage.window.setup.set_slots(2)
+    stage.run()
+    desk = stage.window.recordings.desk
+    assert desk is not None
+    desk.set_pinned(desk.recordings.paths()[-1:], True)
+    header = {"model": {"path": "qwen3-next-80b.gguf"}, "settings": {"context": {"n_slots": 4}}}
+    cut_off(desk.recordings.folder / "2026-01-01_00-00-00-000_qwen3-next-80b.dscope", header=header)
+    (desk.recordings.folder / "damaged.dscope").write_bytes(b"SQLite format 3")
+    stage.shoot_dialog("recordings", stage.window.actions_by_id["recordings"].trigger)
+    place = desk.recordings.folder / "run.dscope"
+    dialog = RecordingsDialog(desk, stage.window.settings, stage.window)
+    dialog.open()
+    stage.pump(lambda: dialog.table.rowCount() == 4)
+    for name, ask in (("delete", dialog.delete_selected), ("copy", lambda: dialog._ask_for_text(place, place))):
+        ask()
+        stage.settle()
+        box = stage.app.activeModalWidget()
+        assert box is not None
+        stage.shoot_now(box, f"dialog-recordings-{name}", stage.appearance.theme)
+        box.close()
+    dialog.close()
+    stage.window.recordings.start()
+    stage.pump(lambda: len(stage.window.notices.notices) > 0)
+    stage.shoot_window("cut-off")
+    stage.session.recorder.failed.emit(
+        f"Recording into {place} ended, since the disk is full. What came before is kept."
+    )
+    stage.shoot_window("disk-full")
+
+
 SCENES: tuple[tuple[str, Callable[[Stage], None]], ...] = (
     ("native", first_start),
     ("native", live),
@@ -328,6 +365,7 @@ SCENES: tuple[tuple[str, Callable[[Stage], None]], ...] = (
     ("native", without_drafts),
     ("native", eight_slots),
     ("native", slots),
+    ("native", recordings),
     ("native", ways_back),
     ("fake:0", fallbacks),
     ("fake:0", without_checkpoints),

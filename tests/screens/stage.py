@@ -14,6 +14,8 @@ from draftscope.base.theme import THEMES, Theme
 from draftscope.engine.worker_client import WorkerClient
 from draftscope.panels.checkpoints import TABS, CheckpointsPanel
 from draftscope.panels.panel import Panel
+from draftscope.session.recorder import Recorder
+from draftscope.session.recordings import Recordings
 from draftscope.session.session import Session
 from draftscope.session.settings import Settings
 from draftscope.session.state import SessionState
@@ -33,8 +35,9 @@ class Stage:
         self.out = out
         self.pictures: list[Path] = []
         self.client = WorkerClient(backend)
-        self.session = Session(self.client)
-        self.window = MainWindow(self.session, Settings(settings), appearance)
+        kept, recordings = Settings(settings), Recordings(settings.with_suffix(".recordings"), 1 << 30)
+        self.session = Session(self.client, recorder=Recorder(recordings, kept))
+        self.window = MainWindow(self.session, kept, appearance)
         self.window.resize(*SIZES[0])
         self.window.start()
         self.pump(lambda: self.window.isVisible())

@@ -3,6 +3,7 @@
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -80,9 +81,9 @@ def test_a_copy_of_an_old_file_is_of_the_present_format(tmp_path):
     assert (new.header, new.results) == (old.header, old.results)
 
 
-def cut_off(path: Path, *, at_rest: bool = False) -> Path:
+def cut_off(path: Path, *, at_rest: bool = False, header: dict[str, Any] = HEADER) -> Path:
     """A file as a killed writer leaves it."""
-    with TraceWriter(path.with_name("live.dscope"), HEADER) as writer:
+    with TraceWriter(path.with_name("live.dscope"), header) as writer:
         writer.append(make_records(20))
         if at_rest:
             writer.rest()

@@ -6,7 +6,8 @@
 - every command sent gets exactly one closing answer, if need be ``Failed`` with code ENGINE_DIED;
 - when the engine ends unasked, ``EngineDied`` comes within a second, then those failures; what it had recorded stays
   readable, also after ``restart``, where the records of the old engine come before those of the new one;
-- one thread uses a client. Only ``wait``, ``restart`` and ``close`` may block.
+- one thread uses a client; another one may do the reading of records and arrays. Only ``wait``, ``restart`` and
+  ``close`` may block.
 """
 
 from __future__ import annotations

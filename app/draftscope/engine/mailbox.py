@@ -92,25 +92,32 @@ class Mailbox:
 
 
 class RingChain:
-    """The rings of the engine that runs, after those of engines that ended, until they are read to their end."""
+    """The rings of the engine that runs, after those of engines that ended, until they are read to their end.
+
+    One thread reads, which may be another than the one that adds rings and asks for the rest.
+    """
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._rings: deque[tuple[Ring, ArrayRing | None]] = deque()
         self._n_dropped_before = self._n_arrays_dropped_before = 0
 
     def add(self, ring: Ring, arrays: ArrayRing | None = None) -> None:
         """Go on with new rings once the present ones are read."""
-        self._rings.append((ring, arrays))
-        self._skip_ended()
+        with self._lock:
+            self._rings.append((ring, arrays))
+            self._skip_ended()
 
     def read(self) -> Records:
         """Records of the oldest ring that has any; never of two rings, since their sequence numbers begin anew."""
-        self._skip_ended()
-        return next((ring.read() for ring, _ in self._rings if ring.n_waiting), empty_records())
+        with self._lock:
+            self._skip_ended()
+            return next((ring.read() for ring, _ in self._rings if ring.n_waiting), empty_records())
 
     def read_arrays(self) -> list[SideArray]:
         """The side arrays of all rings, in order."""
-        return [array for _, arrays in self._rings if arrays is not None for array in arrays.read()]
+        with self._lock:
+            return [array for _, arrays in self._rings if arrays is not None for array in arrays.read()]
 
     def _skip_ended(self) -> None:
         while len(self._rings) > 1 and _is_empty(*self._rings[0]):
@@ -121,28 +128,33 @@ class RingChain:
     @property
     def has_records(self) -> bool:
         """Whether ``read`` or ``read_arrays`` would return any."""
-        return any(not _is_empty(ring, arrays) for ring, arrays in self._rings)
+        with self._lock:
+            return any(not _is_empty(ring, arrays) for ring, arrays in self._rings)
 
     @property
     def n_dropped(self) -> int:
         """Records lost, in all rings there have been."""
-        return self._n_dropped_before + sum(ring.n_dropped for ring, _ in self._rings)
+        with self._lock:
+            return self._n_dropped_before + sum(ring.n_dropped for ring, _ in self._rings)
 
     @property
     def n_arrays_dropped(self) -> int:
         """Side arrays lost, in all rings there have been."""
-        here = sum(arrays.n_dropped for _, arrays in self._rings if arrays is not None)
-        return self._n_arrays_dropped_before + here
+        with self._lock:
+            here = sum(arrays.n_dropped for _, arrays in self._rings if arrays is not None)
+            return self._n_arrays_dropped_before + here
 
     @property
     def operation(self) -> str:
         """What the newest engine is at, or was."""
-        return self._rings[-1][0].operation_words() if self._rings else ""
+        with self._lock:
+            return self._rings[-1][0].operation_words() if self._rings else ""
 
     @property
     def heartbeat_ns(self) -> int:
         """Last sign of life of the newest engine."""
-        return self._rings[-1][0].heartbeat_ns if self._rings else 0
+        with self._lock:
+            return self._rings[-1][0].heartbeat_ns if self._rings else 0
 
 
 def _is_empty(ring: Ring, arrays: ArrayRing | None) -> bool:

@@ -24,11 +24,10 @@ CLOSE_LIMIT_S = 10.0
 
 
 class Recorder(QObject):
-    """One file a run. It is made with the run's first record, so that a run that never began leaves none.
+    """One file a run; a run that never began leaves none.
 
     Attributes:
         recordings: where the files are; None: nothing is recorded.
-        is_begun: whether the present run has records.
         problem: why the present run is not recorded any more; '' while it is.
     """
 
@@ -44,10 +43,6 @@ class Recorder(QObject):
         self.problem = ""
         self._writer: TraceWriter | None = None
         self._before: TraceWriter | None = None
-        self._header: dict[str, Any] = {}
-        self._model: ModelReport | None = None
-        self._draft_path = ""
-        self.is_begun = False
         self._closing: list[TraceWriter] = []
         self._looking: threading.Thread | None = None
 
@@ -64,51 +59,42 @@ class Recorder(QObject):
     # ---- the life of a run
 
     def begin(self, model: ModelReport, header: dict[str, Any], draft_path: str = "") -> None:
-        """A run is about to begin. The file of the one before is closed when it does."""
+        """A run is about to begin. The file of the one before is closed when its first record is there."""
         if self._writer is not None:
             self._end(self._before)
             self._before = self._writer
-        self._writer, self._header, self._model, self._draft_path = None, header, model, draft_path
-        self.is_begun, self.problem = False, ""
+        self._writer, self.problem = None, ""
+        if self.is_on and self.recordings is not None:
+            self._writer = self._new_writer(self.recordings, model, header)
+            self._add_model_file(self._writer, model.path, draft_path)
+            self.add_memory(header["clock"]["monotonic_ns"], model.memory)
         self.changed.emit()
 
+    def _new_writer(self, recordings: Recordings, model: ModelReport, header: dict[str, Any]) -> TraceWriter:
+        settings = self._settings
+        if settings is not None:
+            recordings.budget_bytes = settings.whole("recording/budget_mib") << 20
+        return TraceWriter(
+            recordings.new_path(model.path),
+            header,
+            with_text=settings is None or settings.flag("recording/with_text"),
+            most_rows=SMALL_RUN,
+            share=recordings.make_room,
+            keeps_empty=False,
+            waits=False,
+        )
+
     def put_back(self) -> None:
-        """It never began: the run before goes on."""
-        if not self.is_begun:
-            self._writer, self._before = self._before, None
-            self.is_begun = self._writer is not None
-            self.changed.emit()
+        """The run that was to begin never did: the one before goes on."""
+        self._end(self._writer)
+        self._writer, self._before = self._before, None
+        self.changed.emit()
 
     def end(self) -> None:
         """The run is over: no more of it will come."""
         self._end(self._before)
         self._end(self._writer)
-        self._writer = self._before = self._model = None
-        self.is_begun = False
-        self.changed.emit()
-
-    def start(self, pieces: Mapping[int, bytes], log: Iterable[LogLine]) -> None:
-        """The run's first records are there: make its file, with the pieces and the log as they are."""
-        self.is_begun = True
-        self._end(self._before)
-        self._before = None
-        if not self.is_on or self.recordings is None or self._model is None:
-            return
-        model, settings = self._model, self._settings
-        if settings is not None:
-            self.recordings.budget_bytes = settings.whole("recording/budget_mib") << 20
-        self._writer = TraceWriter(
-            self.recordings.new_path(model.path),
-            self._header,
-            with_text=settings is None or settings.flag("recording/with_text"),
-            most_rows=SMALL_RUN,
-            share=self.recordings.make_room,
-            waits=False,
-        )
-        self._add_model_file(self._writer, model.path, self._draft_path)
-        self.add_pieces(pieces)
-        self.add_log(log)
-        self.add_memory(self._header["clock"]["monotonic_ns"], model.memory)
+        self._writer = self._before = None
         self.changed.emit()
 
     def _add_model_file(self, writer: TraceWriter, path: str, draft_path: str) -> None:
@@ -123,17 +109,16 @@ class Recorder(QObject):
 
     # ---- what comes
 
-    def append(self, records: Records) -> None:
-        """Take records of the run."""
-        self._give(lambda writer: writer.append(records))
-
-    def append_arrays(self, arrays: Iterable[SideArray]) -> None:
-        """Take what probes measured."""
-        self._give(lambda writer: writer.append_arrays(arrays))
+    def record(self, records: Records, arrays: list[SideArray]) -> None:
+        """Take what has come for the run; any thread. An error is told by ``poll``."""
+        writer = self._writer
+        if writer is not None:
+            with contextlib.suppress(TraceError):
+                writer.append(records)
+                writer.append_arrays(arrays)
 
     def add_header(self, values: dict[str, Any]) -> None:
         """Take more of the header, or anew."""
-        self._header |= values
         self._give(lambda writer: writer.add_header(values))
 
     def add_pieces(self, pieces: Mapping[int, bytes]) -> None:
@@ -159,9 +144,12 @@ class Recorder(QObject):
         self._give(lambda writer: writer.rest())
 
     def poll(self) -> None:
-        """Tell of what happened in the writer's thread; forget writers that have ended."""
+        """Tell of what happened in the writer's thread; close files that nobody needs any more."""
         if self._writer is not None and self._writer.error is not None:
             self._fail(self._writer.error)
+        if self._before is not None and self._writer is not None and self._writer.has_records:
+            self._end(self._before)
+            self._before = None
         self._closing = [writer for writer in self._closing if not writer.is_ended]
 
     def close(self) -> None:
@@ -176,10 +164,8 @@ class Recorder(QObject):
 
     def _give(self, give: Callable[[TraceWriter], None]) -> None:
         if self._writer is not None:
-            try:
+            with contextlib.suppress(TraceError):  # which ``poll`` tells
                 give(self._writer)
-            except TraceError as error:
-                self._fail(error)
 
     def _fail(self, error: TraceError) -> None:
         self._end(self._writer)

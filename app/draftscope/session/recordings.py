@@ -52,7 +52,7 @@ class Recordings:
 
     def all_facts(self) -> list[TraceFacts]:
         """What each of them is, the newest first."""
-        return [read_facts(path) for path in self.paths()]
+        return sorted((read_facts(path) for path in self.paths()), key=lambda facts: facts.started_s, reverse=True)
 
     # ---- pins
 

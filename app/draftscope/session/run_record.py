@@ -93,6 +93,8 @@ class RunRecord:
         self._run = _Run(model, request, tasks, n_contexts, n_submits=1)
         self._before = before
         self._recorder.begin(model, self._header(), draft_path)
+        self._recorder.add_pieces(dict(self.pieces.items()))
+        self._recorder.add_log(self._log.newest(_LOG_LINES))
 
     def can_go_on(self, n_contexts: int) -> bool:
         """Whether tasks in these contexts belong to the run that is here."""
@@ -107,8 +109,10 @@ class RunRecord:
     def put_back(self) -> bool:
         """The new run never began: show the last one again. False when there was none, or it is gone."""
         before, self._before = self._before, None
+        if before is None:
+            return False
         self._recorder.put_back()
-        if before is None or before[1].n_records == 0:
+        if before[1].n_records == 0:
             return False
         self._run = before[0]
         self.trace.take_over(before[1])
@@ -124,22 +128,22 @@ class RunRecord:
         self.pieces.clear()
         self._recorder.end()
 
-    def append(self, records: Records) -> None:
-        """Take records of this run; their rounds are numbered on in place."""
-        self._before = None
+    def record(self, records: Records, arrays: list[SideArray]) -> None:
+        """Number the rounds of what has come for this run on, in place, and give it to the recorder; any thread."""
         self._run.round_numbers.continue_in(records)
-        if not self._recorder.is_begun:
-            self._recorder.start(dict(self.pieces.items()), self._log.newest(_LOG_LINES))
-        self._recorder.append(records)
+        for array in arrays:
+            if array.kind is ArrayKind.RESULT:
+                self._run.round_numbers.continue_in_probes(array.values)
+        self._recorder.record(records, arrays)
+
+    def append(self, records: Records) -> None:
+        """Take records of this run, whose rounds have been numbered on."""
+        self._before = None
         self.trace.append(records)
         self.acceptance.update(self.trace)
 
     def append_arrays(self, arrays: list[SideArray]) -> None:
         """Take what probes measured in this run, after the records that came with it."""
-        for array in arrays:
-            if array.kind is ArrayKind.RESULT:
-                self._run.round_numbers.continue_in_probes(array.values)
-        self._recorder.append_arrays(arrays)
         self.trace.append_arrays(arrays)
 
     def add_pieces(self, pieces: Mapping[int, bytes]) -> None:

@@ -10,8 +10,6 @@ from PySide6.QtCore import QObject, Signal
 
 from draftscope.engine.client import Client
 from draftscope.engine.errors import EngineError, ErrorCode, ErrorReport
-from draftscope.engine.events import Records
-from draftscope.engine.probes import SideArray
 from draftscope.engine.protocol import (
     Answer,
     Cancelled,
@@ -39,6 +37,7 @@ from draftscope.session.exports import Exports
 from draftscope.session.fallback_watch import FallbackWatch
 from draftscope.session.log_book import LogBook
 from draftscope.session.meter import Meter
+from draftscope.session.record_pump import Batch, RecordPump
 from draftscope.session.recorder import Recorder
 from draftscope.session.run_record import RunRecord
 from draftscope.session.run_request import RunRequest
@@ -93,6 +92,9 @@ class Session(QObject):
         self._client = client
         self.recorder = recorder or Recorder()
         self._record = RunRecord(self.recorder, self.log)
+        self._pump = RecordPump(client, self._record.record)
+        if self.recorder.recordings is not None:
+            self._pump.start()
         self._flow = CommandFlow(client, self)
         self.slots = Slots(client, self)
         self.chats = Chats(self, self)
@@ -289,13 +291,13 @@ class Session(QObject):
         started = time.perf_counter_ns()
         answers = self._client.drain()
         # Read after draining: whatever was recorded before an answer was sent is in the ring by now.
-        records = self._client.read_records()
-        self._take_records(records)
-        self._take_arrays(self._client.read_arrays())
+        batches = self._pump.take()
+        self._take_batches(batches)
         for answer in answers:
             self._take(answer)
-        if self.is_running or len(records):
-            self.meter.add_receive(len(records), time.perf_counter_ns() - started)
+        n_records = sum(len(batch.records) for batch in batches)
+        if self.is_running or n_records:
+            self.meter.add_receive(n_records, time.perf_counter_ns() - started)
         self._record_log()
         if self.log.n_total != self._n_lines_told:
             self._n_lines_told = self.log.n_total
@@ -309,6 +311,7 @@ class Session(QObject):
             self._is_closed = True
             self.exports.close()
             self._client.close()
+            self._pump.stop()
             self.recorder.close()
 
     def _record_log(self) -> None:
@@ -318,21 +321,17 @@ class Session(QObject):
 
     # ---- what came
 
-    def _take_records(self, records: Records) -> None:
-        """Keep records of the run; those of loads and of contexts being made belong to none."""
-        self.slots.follow(records)
-        if not self.is_running:
-            return
-        self.meter.n_dropped = self._client.n_dropped - self._n_dropped_before
-        if len(records):
-            self._record.append(records)
+    def _take_batches(self, batches: list[Batch]) -> None:
+        """Keep what belongs to the run; records of loads and of contexts being made belong to none."""
+        for batch in batches:
+            self.slots.follow(batch.records)
+            if batch.is_of_run:
+                self._record.append(batch.records)
+                self._record.append_arrays(batch.arrays)
+        if self.is_running:
+            self.meter.n_dropped = self._client.n_dropped - self._n_dropped_before
+        if any(batch.is_of_run for batch in batches):
             self.fallbacks.follow(self.trace)
-            self.records_appended.emit()
-
-    def _take_arrays(self, arrays: list[SideArray]) -> None:
-        """Keep what probes measured in the run."""
-        if arrays and self.is_running:
-            self._record.append_arrays(arrays)
             self.records_appended.emit()
 
     def _take(self, answer: Answer) -> None:
@@ -366,6 +365,7 @@ class Session(QObject):
         self.failed.emit(error)
 
     def _on_model_replaced(self) -> None:
+        self._pump.set_run(False)
         self._record.forget()
         self.chats.forget_run()
         self.meter.start_run()
@@ -381,7 +381,10 @@ class Session(QObject):
     def _begin_run(self, request: RunRequest, command: Submit) -> None:
         assert self.model is not None
         draft_path = self.model_settings.draft_path if self.model_settings is not None else ""
-        self._record.begin(self.model, request, command.tasks, self._flow.n_contexts, draft_path)
+        with self._pump.lock:
+            self._pump.set_run(False)
+            self._record.begin(self.model, request, command.tasks, self._flow.n_contexts, draft_path)
+            self._pump.set_run(True)
         self.view.reset()
         self.meter.start_run()
         self._n_dropped_before = self._client.n_dropped
@@ -390,6 +393,7 @@ class Session(QObject):
         assert self._flow.loaded is not None
         if self._record.can_go_on(self._flow.n_contexts):
             self._record.go_on(command.tasks)
+            self._pump.set_run(True)
             self.chats.begin_turn(command.tasks)
             self.turn_started.emit()
             return
@@ -404,6 +408,7 @@ class Session(QObject):
         self.chats.end_tasks(command.tasks, answer)
 
     def _on_run_finished(self, answer: Finished | None) -> None:
+        self._pump.set_run(False)
         if answer is None and self._record.put_back():
             # Refused before anything ran: the last run is still there to look at.
             self.chats.put_back()

@@ -25,6 +25,7 @@ class Commands(QObject):
     palette_asked = Signal()
     write_asked = Signal()
     shortcuts_asked = Signal()
+    recordings_asked = Signal()
     load_asked = Signal()
     """Another model is about to be loaded; what was said about the one before is out of date."""
     done = Signal()
@@ -87,6 +88,10 @@ class Commands(QObject):
         dialog = ExportDialog(self._session, self._settings, self._window)
         dialog.chosen.connect(self._session.export_chrome)
         self._show(dialog)
+
+    def show_recordings(self) -> None:
+        """List the recorded runs."""
+        self.recordings_asked.emit()
 
     def quit(self) -> None:
         """Close the window."""

@@ -33,6 +33,7 @@ from draftscope.window.frame_clock import FrameClock
 from draftscope.window.menus import RecentMenu, fill_menu_bar, make_toolbar
 from draftscope.window.notices import Notice, NoticeArea, Offer, ProgressNotice
 from draftscope.window.panel_rows import DOCKED
+from draftscope.window.recordings_part import RecordingsPart
 from draftscope.window.setup_controls import SetupControls
 from draftscope.window.shortcuts_page import ShortcutsPage
 from draftscope.window.situation import Situation
@@ -56,6 +57,7 @@ class MainWindow(QMainWindow):
         self.chosen = ChosenSlot(session)
         self.actions_by_id = ActionSet(self.commands, appearance.theme, self)
         self.notices = NoticeArea()
+        self.recordings = RecordingsPart(self, session.recorder, settings, self.notices.show_notice)
         self._load_notice = ProgressNotice(self.commands.stop)
         self._export_notice = ProgressNotice(session.exports.cancel)
         self.controls = SetupControls(self.setup, self)
@@ -108,6 +110,8 @@ class MainWindow(QMainWindow):
             changed.connect(self._follow)
         self.clock.ticked.connect(self._follow)
         self.clock.ticked.connect(self.strip.tick)
+        self.recordings.open_requested.connect(self.open_file)
+        self.commands.recordings_asked.connect(self.recordings.show)
         self.commands.write_asked.connect(self.output.write)
         self.commands.palette_asked.connect(self.palette_box.ask)
         self.commands.shortcuts_asked.connect(self._show_shortcuts)
@@ -139,6 +143,7 @@ class MainWindow(QMainWindow):
             n_to_rewind=self.chosen.n_to_rewind,
             is_changing_slot=session.slots.is_changing,
             is_exporting=session.exports.is_running,
+            has_recordings=session.recorder.recordings is not None,
             is_full_screen=self.isFullScreen(),
             shows_rejected=session.view.show_rejected,
             theme_choice=self.appearance.choice,
@@ -273,6 +278,7 @@ class MainWindow(QMainWindow):
         self.first_run.demo.setFocus()
         self.clock.start()
         QTimer.singleShot(0, self.fill_docks)
+        self.recordings.start()
 
     def fill_docks(self) -> None:
         """Build the panels of the docks; does nothing when they are there."""
@@ -291,5 +297,6 @@ class MainWindow(QMainWindow):
         self.docks.save(self.settings)
         self.settings.save()
         self.hide()  # the engine may take a moment to end
+        self.recordings.close()
         self.session.close()
         super().closeEvent(event)

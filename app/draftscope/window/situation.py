@@ -27,6 +27,8 @@ class Situation:
     """Tokens that it held after the selected round."""
     is_changing_slot: bool = False
     is_exporting: bool = False
+    has_recordings: bool = False
+    """Whether there is a folder for recordings."""
     is_full_screen: bool = False
     shows_rejected: bool = True
     theme_choice: str = "system"
@@ -85,6 +87,11 @@ def why_not_export(now: Situation) -> str:
     if now.is_exporting:
         return "An export is being written."
     return "" if now.has_records else "There is nothing to export: nothing has run yet."
+
+
+def why_not_recordings(now: Situation) -> str:
+    """Why there is no list of recordings, or ''."""
+    return "" if now.has_recordings else "This window has no folder for recordings."
 
 
 def why_not_setup(now: Situation) -> str:

@@ -58,6 +58,10 @@ QProgressBar {{ background: {theme.window}; border: 1px solid {theme.line}; bord
 QProgressBar::chunk {{ background: {theme.accent}; border-radius: 3px; }}
 QWidget#first_run QLabel#sentence {{ color: {theme.dim}; }}
 QWidget#first_run QLabel#title {{ font-size: 22px; font-weight: 600; }}
+QTableView::item {{ padding: 2px 8px; }}
+QHeaderView {{ background: {theme.raised}; }}
+QHeaderView::section {{ background: {theme.raised}; color: {theme.dim}; border: none;
+    border-bottom: 1px solid {theme.line}; padding: 4px 8px; }}
 QCheckBox::indicator {{ width: 13px; height: 13px; border: 1px solid {theme.dim}; border-radius: 3px;
     background: {theme.panel}; }}
 QCheckBox::indicator:checked {{ background: {theme.accent}; border-color: {theme.accent}; image: url({check}); }}

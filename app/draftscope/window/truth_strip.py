@@ -27,24 +27,28 @@ OVERHEAD_MEANS = (
 
 
 class TruthStrip(QStatusBar):
-    """Left: state, rounds, speed. Right: records, dropped, overhead, draw time."""
+    """Left: state, rounds, speed. Right: what is recorded; records, dropped, overhead, draw time."""
 
     def __init__(self, session: Session) -> None:
         super().__init__()
         self._session = session
         self._told_ns = 0
         self._doing = QLabel()
+        self._recording = QLabel()
         self._measured = QLabel()
         self.setSizeGripEnabled(False)
         self._doing.setAccessibleName("What the engine does")
+        self._recording.setAccessibleName("What is recorded")
         self._measured.setAccessibleName("What the tool measures about itself")
         self._measured.setToolTip(OVERHEAD_MEANS)
-        for label in (self._doing, self._measured):
+        for label in (self._doing, self._recording, self._measured):
             font = label.font()
             font.setFeature(QFont.Tag("tnum"), 1)
             label.setFont(font)
         self.addWidget(self._doing, 1)
+        self.addPermanentWidget(self._recording)
         self.addPermanentWidget(self._measured)
+        session.recorder.changed.connect(self.tell)
         session.state_changed.connect(self.tell)
         self.tell()
 
@@ -57,6 +61,9 @@ class TruthStrip(QStatusBar):
         """Bring the figures up to date now."""
         self._told_ns = time.monotonic_ns()
         _set(self._doing, doing(self._session))
+        _set(self._recording, recording(self._session))
+        self._recording.setToolTip(recording_place(self._session))
+        self._recording.setVisible(bool(self._recording.text()))
         _set(self._measured, measured(self._session))
 
 
@@ -86,6 +93,26 @@ def _state(session: Session) -> str:
     if session.model is not None and session.state is SessionState.READY:
         return f"ready · {Path(session.model.path).name}"
     return str(session.state.value)
+
+
+def recording(session: Session) -> str:
+    """Whether the run that is here is recorded, in words; '' where this session never records."""
+    recorder = session.recorder
+    if recorder.recordings is None:
+        return ""
+    if recorder.problem:
+        return "recording failed"
+    if recorder.path is None:
+        return "recording is off" if not recorder.is_on else ""
+    return "recording" if session.is_running else "recorded"
+
+
+def recording_place(session: Session) -> str:
+    """Where it is recorded, or why it is not."""
+    recorder = session.recorder
+    if recorder.problem or recorder.path is None:
+        return recorder.problem or "Runs are recorded when that is switched on under Recordings."
+    return f"This run is in {recorder.path}"
 
 
 def measured(session: Session) -> str:

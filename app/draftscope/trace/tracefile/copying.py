@@ -107,7 +107,6 @@ def _finish(path: Path, *, is_complete: bool) -> None:
             values = {"lost": [CUT_OFF], "is_complete": True}
             rows = [(key, to_json(value)) for key, value in values.items()]
             database.executemany(RUN.insertion, rows)
-        database.executescript("PRAGMA incremental_vacuum")
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         database.execute("PRAGMA journal_mode = DELETE")
 

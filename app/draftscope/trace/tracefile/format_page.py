@@ -13,6 +13,7 @@ from draftscope.engine.probes import ArrayKind
 from draftscope.trace.acceptance import DEFINITIONS
 from draftscope.trace.tracefile.codes import WORDS
 from draftscope.trace.tracefile.probe_rows import TEXT_ARRAYS
+from draftscope.trace.tracefile.recording import GOOD_CHUNK
 from draftscope.trace.tracefile.schema import APPLICATION_ID, FORMAT_VERSION, TABLES
 from draftscope.trace.tracefile.tables import KIND_TABLES, VIEWS
 from draftscope.trace.tracefile.writer import BATCH_S, SMALL_RUN
@@ -45,6 +46,9 @@ record, and so on. In Python:
 planes = np.frombuffer(zlib.decompress(records), np.uint8).reshape(64, n)
 rows = np.ascontiguousarray(planes.T).view(RECORD_DTYPE)[:, 0]
 ```
+
+Chunks with less than {good:,} records are those of the last moments, soon to be put together: not compressed, and with
+their tokens in place where the file has text.
 
 The general columns by kind of record:
 """
@@ -92,7 +96,7 @@ def _parts() -> Iterator[str]:
     yield f"Side arrays by kind (E row width, k draft length, U tokens, L recurrent layers): {arrays}\n"
     yield _CHUNKS
     yield _table(("column", "dtype", "unit", "meaning"), ((c.name, c.dtype, c.unit, c.meaning) for c in COLUMNS))
-    yield _PLANES
+    yield _PLANES.format(good=GOOD_CHUNK)
     names = ("code", "position", "token", "n", "m", "value", "size_bytes")
     rows = (
         (f"{kind.name} ({int(kind)})", *(getattr(columns, name) for name in names)) for kind, columns in KINDS.items()

@@ -11,7 +11,7 @@ from typing import Any
 from draftscope.engine.events import Records
 from draftscope.engine.probes import ArrayKind, SideArray
 from draftscope.trace.json_text import take_text, to_json
-from draftscope.trace.tracefile.chunk import chunk_row
+from draftscope.trace.tracefile.chunk import chunk_row, young_row
 from draftscope.trace.tracefile.codes import code_rows
 from draftscope.trace.tracefile.lock import RecordingLock
 from draftscope.trace.tracefile.planes import joined
@@ -22,7 +22,6 @@ from draftscope.trace.tracefile.schema import (
     CODES,
     LOG,
     MEMORY,
-    MOST_IN_CHUNK,
     PIECES,
     PROBES,
     RESULTS,
@@ -36,13 +35,16 @@ from draftscope.trace.tracefile.tables import make_tables
 GOOD_CHUNK = 4096
 """Records of a chunk that is compressed and stays; smaller ones are put together later, and compressed only then."""
 
+LARGE_CHUNK = 8192
+"""Records that go into one chunk at most: what a damaged page may cost."""
+
 _MOVE_BYTES = 4 << 20
 """What the -wal file takes in, about, until its pages are moved into the file."""
 
-_COMMIT_BYTES = 12 << 10
+_COMMIT_BYTES = 24 << 10
 """What a transaction writes beside the blobs: three pages."""
 
-_MOST_WAL_PAGES = 16_384
+_MOST_WAL_PAGES = 8192
 """Pages that a -wal file may have; from then on the recording waits until they have been moved."""
 
 _CLOSE_WAIT_MS = 2000
@@ -62,6 +64,7 @@ class Recording:
         self.n_records = 0
         self.n_bytes = 0
         self._with_text = with_text
+        self._new: list[Records] = []
         self._small: list[Records] = []
         self._counts = dict.fromkeys((RESULTS.name, LOG.name, MEMORY.name, PROBES.name, ARRAYS.name), 0)
         self._n_bytes_in_wal = 0
@@ -81,7 +84,7 @@ class Recording:
         try:
             # Without it every statement would be a transaction that waits for the disk.
             self._database.execute("PRAGMA synchronous = OFF")
-            self._database.execute("PRAGMA auto_vacuum = INCREMENTAL")  # small chunks leave pages when put together
+            self._database.execute("PRAGMA page_size = 8192")  # a chunk of 50 ms fits into a few
             self._fill(header)
         except BaseException:
             self._database.close()
@@ -108,6 +111,7 @@ class Recording:
 
     def commit(self) -> None:
         """Close it; from here on what it holds survives the process."""
+        self._write_records()
         self._database.execute("COMMIT")
 
     def roll_back(self) -> None:
@@ -123,18 +127,25 @@ class Recording:
         self._add_texts(texts)
 
     def add_records(self, records: Records) -> None:
-        """Add records."""
+        """Add records; those of a transaction become one chunk."""
+        self._new.append(records)
+
+    def _write_records(self) -> None:
+        if not self._new:
+            return
+        records = joined(self._new) if len(self._new) > 1 else self._new[0]
+        self._new.clear()
         if self._is_complete:
             self._set_complete(False)
-        for start in range(0, len(records), MOST_IN_CHUNK):
-            self._add_chunk(records[start : start + MOST_IN_CHUNK])
+        for start in range(0, len(records), LARGE_CHUNK):
+            self._add_chunk(records[start : start + LARGE_CHUNK])
 
     def _add_chunk(self, records: Records) -> None:
         if len(records) >= GOOD_CHUNK:
             self._put_together()
             self._put_chunk(self.n_records, records)
         else:
-            self._put_chunk(self.n_records, records, compressed=False)
+            self._put(young_row(self.n_records, records, with_text=self._with_text))
             self._small.append(records)
         self.n_records += len(records)
         if sum(map(len, self._small)) >= GOOD_CHUNK:
@@ -149,12 +160,14 @@ class Recording:
             self._put_chunk(first, records)
         self._small.clear()
 
-    def _put_chunk(self, first: int, records: Records, *, compressed: bool = True) -> None:
-        row = chunk_row(first, records, with_text=self._with_text, compressed=compressed)
-        self._insert(CHUNKS.insertion, [row])
-        n_bytes = len(row[-2]) + len(row[-1] or b"")
-        self.n_bytes += n_bytes if compressed else 0
-        self._n_bytes_in_wal += n_bytes
+    def _put_chunk(self, first: int, records: Records) -> None:
+        row = chunk_row(first, records, with_text=self._with_text)
+        self.n_bytes += len(row[-2]) + len(row[-1] or b"")
+        self._put(row)
+
+    def _put(self, row: tuple[Any, ...]) -> None:
+        self._n_bytes_in_wal += len(row[-2])
+        self._database.execute(CHUNKS.insertion, row)
 
     def add_pieces(self, pieces: Mapping[int, bytes]) -> None:
         """Add the bytes of tokens."""
@@ -203,6 +216,7 @@ class Recording:
 
     def rest(self) -> None:
         """All is there that there is for now."""
+        self._write_records()
         self._put_together()
         self._set_complete(True)
 
@@ -231,7 +245,6 @@ class Recording:
         self._mover.close()
         try:
             self._database.execute(f"PRAGMA busy_timeout = {_CLOSE_WAIT_MS}")
-            self._database.executescript("PRAGMA incremental_vacuum")  # execute would free a single page
             self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self._database.execute("PRAGMA journal_mode = DELETE")
         finally:

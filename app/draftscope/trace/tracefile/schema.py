@@ -65,14 +65,18 @@ CHUNKS = Table(
     (
         ("first", "INTEGER PRIMARY KEY", "how many records came before the first one of the chunk"),
         ("n", "INTEGER NOT NULL", "records in it"),
-        ("t_first_ns", "INTEGER NOT NULL", "earliest start, monotonic clock"),
-        ("t_last_ns", "INTEGER NOT NULL", "latest end, monotonic clock"),
+        ("t_first_ns", "INTEGER NOT NULL", "start of its first record, monotonic clock"),
+        ("t_last_ns", "INTEGER NOT NULL", "end of its last record, monotonic clock"),
         ("n_tokens", "INTEGER NOT NULL", "tokens that became text: sampled and accepted ones"),
-        ("records", "BLOB NOT NULL", "the records as byte planes, zlib; token ids in TOKEN records are -1"),
+        (
+            "records",
+            "BLOB NOT NULL",
+            "the records as byte planes, zlib; token ids in TOKEN records are -1 where they are in `tokens`",
+        ),
         (
             "tokens",
             "BLOB",
-            "`token`, `m` of the TOKEN records: (n, 2) int32 as byte planes, zlib; NULL without text",
+            "`token`, `m` of the TOKEN records: (n, 2) int32 as byte planes, zlib; or NULL",
         ),
     ),
 )

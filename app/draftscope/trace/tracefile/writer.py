@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -55,6 +56,7 @@ class TraceWriter:
         with_text: bool = True,
         most_rows: int | None = None,
         share: Callable[[Path, int], int] | None = None,
+        keeps_empty: bool = True,
         waits: bool = True,
     ) -> None:
         """Make the file, with its header; an older trace of that name is replaced.
@@ -64,6 +66,7 @@ class TraceWriter:
             most_rows: records up to which tables for persons are made at the end; None: always.
             share: asked, in the writer's thread, how many bytes the file may have in all, given its path and how many
                 it has: before it is made, and when it has so many. It may make room, and raise ``TraceError``.
+            keeps_empty: keep a file that got no record.
             waits: wait until the file is there. Otherwise nothing is raised here, and ``error`` is set.
         Raises:
             TraceError: the place cannot be written, the name belongs to a file that is no trace or is being recorded.
@@ -74,8 +77,9 @@ class TraceWriter:
         self._with_text = with_text
         self._most_rows = most_rows
         self._share = share
+        self._keeps_empty = keeps_empty
         self._most_bytes: int | None = None
-        self._queue: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[tuple[float, _Work | None]] = queue.SimpleQueue()
         self._n_given = 0
         self._n_taken = 0
         self._is_made = threading.Event()
@@ -149,7 +153,12 @@ class TraceWriter:
         """Begin to close, without waiting for it; harmless when closed."""
         if not self._closing.is_set():
             self._closing.set()
-            self._queue.put(None)
+            self._queue.put((time.monotonic(), None))
+
+    @property
+    def has_records(self) -> bool:
+        """Whether any record was added."""
+        return self._n_given > 0
 
     @property
     def is_ended(self) -> bool:
@@ -173,7 +182,7 @@ class TraceWriter:
             raise self.error
         if self._closing.is_set():
             raise TraceError(f"The trace {self.path} is closed; nothing can be added.")
-        self._queue.put(work)
+        self._queue.put((time.monotonic(), work))
 
     def _fail(self, sentence: str) -> None:
         if self.error is None:
@@ -198,7 +207,7 @@ class TraceWriter:
             self._write_all(recording)
         except Exception as error:  # the thread must not end without a word
             recording.roll_back()
-            self._fail(f"Recording into {self.path} ended, since {_reason(error)}. What came before is in the file.")
+            self._fail(f"Recording into {self.path} ended, since {_reason(error)}. What came before is kept.")
         finally:
             self._close(recording)
 
@@ -209,10 +218,11 @@ class TraceWriter:
     def _write_all(self, recording: Recording) -> None:
         is_open = True
         while is_open and self.error is None:
-            work = [self._queue.get()]
-            self._closing.wait(BATCH_S)
+            came_s, first = self._queue.get()
+            self._closing.wait(max(0.0, came_s + BATCH_S - time.monotonic()))
+            work = [first]
             while not self._queue.empty():
-                work.append(self._queue.get())
+                work.append(self._queue.get()[1])
             is_open = work[-1] is not None
             recording.begin()
             for do in work:
@@ -231,7 +241,7 @@ class TraceWriter:
             return
         self._most_bytes = self._share(self.path, n_bytes)
         if n_bytes >= self._most_bytes:
-            what = "since recordings take up all the disk space that they may. What came before is in the file."
+            what = "since recordings take up all the disk space that they may. What came before is kept."
             self._fail(f"Recording into {self.path} ended, {what}")
 
     def _close(self, recording: Recording) -> None:
@@ -239,6 +249,8 @@ class TraceWriter:
             recording.close()
         except (sqlite3.Error, OSError) as error:
             self._fail(f"The trace {self.path} could not be closed, since {_reason(error)}. It opens all the same.")
+        if not (recording.n_records or self._keeps_empty):
+            self.path.unlink(missing_ok=True)
 
 
 def _reason(error: Exception) -> str:
