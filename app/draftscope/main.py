@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 WRONG_USE = 2
 CANNOT_START = 1
 
+_SWITCH_S = 0.001
+
 DEMO = "demo"
 """The word that stands for the bundled model."""
 
@@ -104,6 +106,8 @@ def make_window(app: QApplication, settings_path: Path, backend: str = "native")
     from draftscope.window.icons import program_icon
     from draftscope.window.main_window import MainWindow
 
+    # The threads that record take the interpreter many times a commit, and would each time wait 5 ms for one that draws.
+    sys.setswitchinterval(_SWITCH_S)
     settings_path.parent.mkdir(parents=True, exist_ok=True)
     settings = Settings(settings_path)
     appearance = Appearance(app, settings.text("window/theme"))

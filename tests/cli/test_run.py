@@ -197,6 +197,17 @@ def test_a_trace_holds_the_run(fake_command: Command, tmp_path: Path) -> None:
     assert {kind for _, kind, _, _ in trace.memory} >= {use["kind"] for use in trace.header["model"]["memory"]}
 
 
+def test_a_trace_without_text_tells_times_and_counts_alone(fake_command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "run.dscope"
+    prompt = "a hidden purpose"
+    told = fake_command("run", FAKE, "--prompt", prompt, "--max-tokens", "8", "--trace", path, "--no-text", "--json")
+    trace = read_trace(path)
+    assert trace.store.n_records == told.json["records"]["n"]
+    assert prompt.encode() not in path.read_bytes()
+    assert "text" not in trace.results[0] and len(trace.pieces) == 0
+    assert trace.header["settings"]["prompts"][0]["sampling"] == told.json["settings"]["prompts"][0]["sampling"]
+
+
 def test_a_trace_does_not_replace_a_file_that_is_none(fake_command: Command, tmp_path: Path) -> None:
     path = tmp_path / "letter.txt"
     path.write_text("Dear reader")

@@ -23,7 +23,8 @@ def loaded_by(*modules: str) -> set[str]:
 
 def test_that_a_trace_opens_with_nothing_of_the_engine_but_the_records() -> None:
     loaded = loaded_by("draftscope.trace.tracefile", "draftscope.trace.acceptance", "draftscope.trace.export.chrome")
-    assert {name for name in loaded if name.startswith("draftscope.engine.")} == {"draftscope.engine.events"}
+    of_engine = {name for name in loaded if name.startswith("draftscope.engine.")}
+    assert of_engine == {"draftscope.engine.events", "draftscope.engine.probes"}
     assert not {"llama_cpp", "PySide6", "pyqtgraph"} & loaded
 
 

@@ -70,6 +70,7 @@ def add_parser(subparsers: Any) -> None:
     add_engine_options(parser.add_argument_group("model and engine"))
     output = parser.add_argument_group("output")
     output.add_argument("--trace", metavar="OUT.dscope", type=Path, help="record the whole conversation")
+    output.add_argument("--no-text", action="store_true", help="leave prompts, outputs and log out of the recording")
     output.add_argument("--verbose", action="store_true", help="print the engine's log on stderr")
     output.add_argument("--json", action="store_true", help="print an object a turn instead of texts")
 
@@ -94,7 +95,7 @@ def _talk(plan: Plan, dialogue: Dialogue, client: Client, options: argparse.Name
         if not model.has_chat_template:
             dialogue.is_plain = True
             note(_PLAIN)
-        with recording(options.trace, plan, model) as recorder:
+        with recording(options.trace, plan, model, with_text=not options.no_text) as recorder:
             if recorder:
                 view.record_to(recorder)
             talk = Talk(client, view, dialogue, plan)

@@ -70,6 +70,7 @@ def add_parser(subparsers: Any) -> None:
     add_engine_options(parser.add_argument_group("model and engine"))
     output = parser.add_argument_group("output")
     output.add_argument("--trace", metavar="OUT.dscope", type=Path, help="record the run")
+    output.add_argument("--no-text", action="store_true", help="leave prompts, outputs and log out of the recording")
     output.add_argument("--verbose", action="store_true", help="print the engine's log on stderr")
     output.add_argument("--json", action="store_true", help="print the result as JSON instead of text and table")
 
@@ -91,7 +92,7 @@ def _run(plan: Plan, client: Client, options: argparse.Namespace) -> int:
         held = slot_files.restore(generation, plan.restored, model)
         first, waiting = plan.tasks(model.n_slots, held)
         view.on_start({(p, t.slot): held[t.slot].text for p, t in first if t.prompt.is_continuation})
-        with recording(options.trace, plan, model) as recorder:
+        with recording(options.trace, plan, model, with_text=not options.no_text) as recorder:
             if recorder:
                 view.record_to(recorder)
             outcome = generation.run(first, waiting)

@@ -69,7 +69,9 @@ class TraceRecorder:
 
 
 @contextlib.contextmanager
-def recording(path: Path | None, plan: Plan, model: ModelReport) -> Iterator[TraceRecorder | None]:
+def recording(
+    path: Path | None, plan: Plan, model: ModelReport, *, with_text: bool = True
+) -> Iterator[TraceRecorder | None]:
     """A recorder for the run, or None where no trace is asked for. Closed whatever happens in between.
 
     Raises:
@@ -80,7 +82,7 @@ def recording(path: Path | None, plan: Plan, model: ModelReport) -> Iterator[Tra
         return
     header = run_header(model, settings_of(plan)) | model_file_facts(plan.model.path, plan.model.draft_path)
     try:
-        writer = TraceWriter(path, header)
+        writer = TraceWriter(path, header, with_text=with_text)
     except TraceError as error:
         raise UsageError(str(error), "Choose another file for --trace.") from error
     recorder = TraceRecorder(writer)

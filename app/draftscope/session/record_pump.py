@@ -13,7 +13,7 @@ from draftscope.engine.client import Client
 from draftscope.engine.events import Records
 from draftscope.engine.probes import SideArray
 
-PACE_S = 0.015
+PACE_S = 0.01
 """How often the thread looks while a run goes on."""
 
 

@@ -84,7 +84,7 @@ class Recording:
         try:
             # Without it every statement would be a transaction that waits for the disk.
             self._database.execute("PRAGMA synchronous = OFF")
-            self._database.execute("PRAGMA page_size = 8192")  # a chunk of 50 ms fits into a few
+            self._database.execute("PRAGMA page_size = 8192")  # a chunk of 40 ms fits into a few
             self._fill(header)
         except BaseException:
             self._database.close()

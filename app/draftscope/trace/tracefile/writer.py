@@ -19,7 +19,7 @@ from draftscope.trace.tracefile.lock import is_being_recorded
 from draftscope.trace.tracefile.planes import copied
 from draftscope.trace.tracefile.recording import Recording
 
-BATCH_S = 0.05
+BATCH_S = 0.04
 """How long what has come waits for more of it, before it is committed."""
 
 SMALL_RUN = 100_000
@@ -34,7 +34,7 @@ _Work = Callable[[Recording], None]
 class TraceWriter:
     """Writes a run into a file while it goes on.
 
-    The calls only queue: a thread of the writer's own commits what has come every 50 ms, so a killed process loses no
+    The calls only queue: a thread of the writer's own commits what has come every 40 ms, so a killed process loses no
     more than that. While recording, SQLite keeps a ``-wal`` and a ``-shm`` file beside it, and the writer a ``-lock``;
     ``close`` leaves one file. A file that was never closed opens all the same, and says that it was cut off.
 
