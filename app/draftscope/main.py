@@ -106,7 +106,7 @@ def make_window(app: QApplication, settings_path: Path, backend: str = "native")
     from draftscope.window.icons import program_icon
     from draftscope.window.main_window import MainWindow
 
-    # The threads that record take the interpreter many times a commit, and would each time wait 5 ms for one that draws.
+    # The threads that record take the interpreter many times a commit, and would each time wait 5 ms for who draws.
     sys.setswitchinterval(_SWITCH_S)
     settings_path.parent.mkdir(parents=True, exist_ok=True)
     settings = Settings(settings_path)

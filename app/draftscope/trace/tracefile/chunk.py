@@ -18,27 +18,35 @@ _LATEST_NS = 2**61
 _MOST_NS = 2**63 - 1
 
 
+PLANES, ROWS = range(2)
+"""Forms of a blob of records: compressed byte planes, or the records as they are."""
+
+
 def chunk_row(first: int, records: Records, *, with_text: bool) -> tuple[Any, ...]:
     """The row of ``chunks`` for records, of which ``first`` others came before."""
     is_token = records["kind"] == Kind.TOKEN
     tokens = pack(_tokens_of(records, is_token)) if with_text and is_token.any() else None
-    return first, *_counts(records, is_token), pack(without_tokens(records)), tokens
+    times = _times(records)
+    return first, len(records), *times, count_tokens(records), PLANES, pack(without_tokens(records)), tokens
 
 
 def young_row(first: int, records: Records, *, with_text: bool) -> tuple[Any, ...]:
-    """The same in a fifth of the time, for a chunk that is soon put together with others: nothing is compressed.
+    """The same in a fraction of the time, for a chunk that is soon put together with others.
 
-    Tokens stay in their records where the file may have them.
+    Tokens stay in their records where the file may have them, and are not counted.
     """
     kept = records if with_text else without_tokens(records)
-    return first, *_counts(records, records["kind"] == Kind.TOKEN), pack(kept, compressed=False), None
+    return first, len(records), *_times(records), None, ROWS, kept.tobytes(), None
 
 
-def _counts(records: Records, is_token: NDArray[np.bool_]) -> tuple[int, int, int, int]:
-    n_tokens = int(np.count_nonzero(is_token & (records["code"] != Origin.REJECTED)))
-    first, last = records[0], records[-1]
-    end_ns = min(int(last["t_start_ns"]) + int(last["duration_ns"]), _MOST_NS)
-    return len(records), int(first["t_start_ns"]), end_ns, n_tokens
+def _times(records: Records) -> tuple[int, int]:
+    last = records[-1]
+    return int(records[0]["t_start_ns"]), min(int(last["t_start_ns"]) + int(last["duration_ns"]), _MOST_NS)
+
+
+def count_tokens(records: Records) -> int:
+    """How many of the records are tokens that became text."""
+    return int(np.count_nonzero((records["kind"] == Kind.TOKEN) & (records["code"] != Origin.REJECTED)))
 
 
 def without_tokens(records: Records) -> Records:
@@ -56,12 +64,16 @@ def _tokens_of(records: Records, is_token: NDArray[np.bool_]) -> NDArray[Any]:
     return named
 
 
-def chunk_records(n: int, blob: object, tokens: object) -> Records:
+def chunk_records(n: int, form: object, blob: object, tokens: object) -> Records:
     """The ``n`` records of a row of ``chunks``, with their tokens where it has them: (n,), owned by the caller.
 
     Raises:
         ValueError: it is damaged.
     """
+    if form == ROWS:
+        if not isinstance(blob, bytes) or len(blob) != n * RECORD_DTYPE.itemsize:
+            raise ValueError("a blob has not the size that it should")
+        return np.frombuffer(bytearray(blob), RECORD_DTYPE)
     records: Records = unpack(blob, RECORD_DTYPE, n)
     if tokens is not None:
         is_token = records["kind"] == Kind.TOKEN

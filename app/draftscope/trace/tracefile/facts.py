@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from draftscope.trace.errors import TraceError
+from draftscope.trace.tracefile.chunk import chunk_records, count_tokens
 from draftscope.trace.tracefile.database import opened
 from draftscope.trace.tracefile.lock import is_being_recorded
+from draftscope.trace.tracefile.schema import MOST_IN_CHUNK
 
 _KEYS = ("clock", "model", "settings", "is_complete", "has_text")
+_YOUNG = f"SELECT n, form, records, tokens FROM chunks WHERE n_tokens IS NULL AND n BETWEEN 1 AND {MOST_IN_CHUNK}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,8 @@ def read_facts(path: Path) -> TraceFacts:
             counts = database.execute(
                 "SELECT sum(n), sum(n_tokens), min(t_first_ns), max(t_last_ns) FROM chunks"
             ).fetchone()
+            young = database.execute(_YOUNG).fetchall()
+            n_young = sum(count_tokens(chunk_records(*row)) for row in young)
     except (TraceError, OSError) as error:
         return TraceFacts(path, size_bytes, is_being_recorded=is_live, problem=str(error))
     n_records, n_tokens, first_ns, last_ns = (value if isinstance(value, int) else 0 for value in counts)
@@ -76,7 +81,7 @@ def read_facts(path: Path) -> TraceFacts:
         Path(_text(run, "model", "path")).name,
         int(_number(run, "settings", "context", "n_slots")),
         n_records,
-        n_tokens,
+        n_tokens + n_young,
         (last_ns - first_ns) / 1e9,
         run.get("is_complete") is True,
         is_live,

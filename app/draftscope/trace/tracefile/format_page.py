@@ -39,16 +39,16 @@ The truth is in `chunks`. A record has {RECORD_DTYPE.itemsize} bytes, little end
 """
 
 _PLANES = """\
-The blob of a chunk is the zlib stream of its byte planes: first byte of every record, then the second byte of every
-record, and so on. In Python:
+The blob of a chunk, unless it is a young one, is the zlib stream of its byte planes: first byte of every record, then
+the second byte of every record, and so on. In Python:
 
 ```python
 planes = np.frombuffer(zlib.decompress(records), np.uint8).reshape(64, n)
 rows = np.ascontiguousarray(planes.T).view(RECORD_DTYPE)[:, 0]
 ```
 
-Chunks with less than {good:,} records are those of the last moments, soon to be put together: not compressed, and with
-their tokens in place where the file has text.
+Young chunks are those of the last moments, soon to be put together to {good:,} records or more: not compressed, and
+with their tokens in place where the file has text.
 
 The general columns by kind of record:
 """

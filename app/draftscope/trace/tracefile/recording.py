@@ -8,7 +8,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from draftscope.engine.events import Records
+import numpy as np
+
+from draftscope.engine.events import RECORD_DTYPE, Records
 from draftscope.engine.probes import ArrayKind, SideArray
 from draftscope.trace.json_text import take_text, to_json
 from draftscope.trace.tracefile.chunk import chunk_row, young_row
@@ -64,8 +66,9 @@ class Recording:
         self.n_records = 0
         self.n_bytes = 0
         self._with_text = with_text
-        self._new: list[Records] = []
+        self._new: list[bytes] = []
         self._small: list[Records] = []
+        self._n_small = 0
         self._counts = dict.fromkeys((RESULTS.name, LOG.name, MEMORY.name, PROBES.name, ARRAYS.name), 0)
         self._n_bytes_in_wal = 0
         self._is_complete = False
@@ -95,7 +98,7 @@ class Recording:
         return _connected(path)
 
     def _fill(self, header: Mapping[str, Any]) -> None:
-        self.begin()
+        self._open()
         for statement in statements():
             self._database.execute(statement)
         self.add_header(dict(header))
@@ -105,14 +108,21 @@ class Recording:
 
     # ---- within a transaction
 
-    def begin(self) -> None:
-        """Open a transaction."""
-        self._database.execute("BEGIN")
-
     def commit(self) -> None:
-        """Close it; from here on what it holds survives the process."""
-        self._write_records()
-        self._database.execute("COMMIT")
+        """Close the transaction that what was added opened; from here on it survives the process."""
+        records = np.frombuffer(b"".join(self._new), RECORD_DTYPE)
+        self._new.clear()
+        if len(records):
+            # A chunk more is one statement, which is a transaction by itself.
+            if self._is_complete or self._n_small + len(records) >= GOOD_CHUNK:
+                self._open()
+            self._write_records(records)
+        if self._database.in_transaction:
+            self._database.execute("COMMIT")
+
+    def _open(self) -> None:
+        if not self._database.in_transaction:
+            self._database.execute("BEGIN")
 
     def roll_back(self) -> None:
         """Undo it."""
@@ -126,15 +136,11 @@ class Recording:
         # A key whose value is a text as a whole has no row of its own.
         self._add_texts(texts)
 
-    def add_records(self, records: Records) -> None:
-        """Add records; those of a transaction become one chunk."""
+    def add_records(self, records: bytes) -> None:
+        """Add packed records; those of a transaction become one chunk."""
         self._new.append(records)
 
-    def _write_records(self) -> None:
-        if not self._new:
-            return
-        records = joined(self._new) if len(self._new) > 1 else self._new[0]
-        self._new.clear()
+    def _write_records(self, records: Records) -> None:
         if self._is_complete:
             self._set_complete(False)
         for start in range(0, len(records), LARGE_CHUNK):
@@ -147,8 +153,9 @@ class Recording:
         else:
             self._put(young_row(self.n_records, records, with_text=self._with_text))
             self._small.append(records)
+            self._n_small += len(records)
         self.n_records += len(records)
-        if sum(map(len, self._small)) >= GOOD_CHUNK:
+        if self._n_small >= GOOD_CHUNK:
             self._put_together()
 
     def _put_together(self) -> None:
@@ -159,6 +166,7 @@ class Recording:
             self._database.execute("DELETE FROM chunks WHERE first > ?", (first,))
             self._put_chunk(first, records)
         self._small.clear()
+        self._n_small = 0
 
     def _put_chunk(self, first: int, records: Records) -> None:
         row = chunk_row(first, records, with_text=self._with_text)
@@ -212,11 +220,15 @@ class Recording:
             self._insert(TEXTS.insertion, [(place, to_json(text)) for place, text in texts.items()])
 
     def _insert(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
+        self._open()
         self._database.executemany(statement, rows)
 
     def rest(self) -> None:
         """All is there that there is for now."""
-        self._write_records()
+        records = np.frombuffer(b"".join(self._new), RECORD_DTYPE)
+        self._new.clear()
+        self._open()
+        self._write_records(records)
         self._put_together()
         self._set_complete(True)
 

@@ -67,7 +67,8 @@ CHUNKS = Table(
         ("n", "INTEGER NOT NULL", "records in it"),
         ("t_first_ns", "INTEGER NOT NULL", "start of its first record, monotonic clock"),
         ("t_last_ns", "INTEGER NOT NULL", "end of its last record, monotonic clock"),
-        ("n_tokens", "INTEGER NOT NULL", "tokens that became text: sampled and accepted ones"),
+        ("n_tokens", "INTEGER", "tokens that became text: sampled and accepted ones; NULL in young chunks"),
+        ("form", "INTEGER NOT NULL", "0: records are byte planes, zlib; 1: a young chunk, records as they are"),
         (
             "records",
             "BLOB NOT NULL",

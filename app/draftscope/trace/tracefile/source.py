@@ -192,12 +192,12 @@ class Source:
 
     def _parts(self, first: int) -> Iterator[Records]:
         self.next_record = first
-        for start, n, blob, tokens in self._chunks(first):
+        for start, n, form, blob, tokens in self._chunks(first):
             if not isinstance(n, int) or not 0 < n <= MOST_IN_CHUNK:
                 self.problems.append(f"The records from {start:,} on cannot be read: {n!r:.20} is no number of them.")
                 continue
             try:
-                records = chunk_records(n, blob, tokens)
+                records = chunk_records(n, form, blob, tokens)
             except ValueError as error:
                 self.problems.append(f"Records {start:,} to {start + n - 1:,} cannot be read: {error}.")
                 self.next_record = start + n
@@ -219,7 +219,7 @@ class Source:
         for key in self._keys(first):
             try:
                 yield from self._database.execute(
-                    "SELECT first, n, records, tokens FROM chunks WHERE first = ?", (key,)
+                    "SELECT first, n, form, records, tokens FROM chunks WHERE first = ?", (key,)
                 ).fetchall()
             except (sqlite3.DatabaseError, OverflowError) as error:
                 if _is_about_file(error):

@@ -230,8 +230,8 @@ def _statement(table: KindTable) -> str:
 
 
 def _all_records(database: sqlite3.Connection) -> Iterator[Records]:
-    for n, blob, tokens in database.execute("SELECT n, records, tokens FROM chunks ORDER BY first"):
-        yield chunk_records(n, blob, tokens)
+    for row in database.execute("SELECT n, form, records, tokens FROM chunks ORDER BY first"):
+        yield chunk_records(*row)
 
 
 def _fill(database: sqlite3.Connection, table: KindTable, records: Records) -> None:

@@ -16,7 +16,6 @@ from draftscope.engine.probes import SideArray
 from draftscope.trace.errors import TraceError
 from draftscope.trace.tracefile.head import is_trace_file
 from draftscope.trace.tracefile.lock import is_being_recorded
-from draftscope.trace.tracefile.planes import copied
 from draftscope.trace.tracefile.recording import Recording
 
 BATCH_S = 0.04
@@ -109,9 +108,10 @@ class TraceWriter:
         """
         if len(records) == 0:
             return
-        own = copied(records)
-        self._put(lambda recording: self._write(recording, own))
-        self._n_given += len(own)
+        own = records.tobytes()
+        n = len(records)
+        self._put(lambda recording: self._write(recording, own, n))
+        self._n_given += n
         if self._n_given - self._n_taken > _MOST_WAITING:
             self._fail(f"Recording into {self.path} ended, since the disk is slower than the run.")
 
@@ -211,8 +211,8 @@ class TraceWriter:
         finally:
             self._close(recording)
 
-    def _write(self, recording: Recording, records: Records) -> None:
-        self._n_taken += len(records)
+    def _write(self, recording: Recording, records: bytes, n: int) -> None:
+        self._n_taken += n
         recording.add_records(records)
 
     def _write_all(self, recording: Recording) -> None:
@@ -224,7 +224,6 @@ class TraceWriter:
             while not self._queue.empty():
                 work.append(self._queue.get()[1])
             is_open = work[-1] is not None
-            recording.begin()
             for do in work:
                 if do is not None:
                     do(recording)
