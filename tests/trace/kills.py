@@ -40,7 +40,7 @@ LIMIT_MS = 100.0
 
 _WAIT_S = 30.0
 _AT_RUN_S = 1.5
-_AT_START_S = 2.0
+_AT_START_S = 4.0
 _N_WRITTEN_AT = 16
 _N_TOKENS = 300
 """Of a run: some end, and others begin, while the window lives."""

@@ -105,7 +105,7 @@ ACTIONS = (
         "File",
         "The runs that were recorded: open, pin, copy or delete them",
         Commands.show_recordings,
-        "Ctrl+R",
+        "Ctrl+H",
         group=1,
         why_not=why_not_recordings,
     ),
