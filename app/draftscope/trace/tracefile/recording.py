@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import threading
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -33,6 +32,7 @@ from draftscope.trace.tracefile.schema import (
     statements,
 )
 from draftscope.trace.tracefile.tables import make_tables
+from draftscope.trace.tracefile.wal_mover import WalMover
 
 GOOD_CHUNK = 4096
 """Records of a chunk that is compressed and stays; smaller ones are put together later, and compressed only then."""
@@ -70,6 +70,7 @@ class Recording:
         self._small: list[Records] = []
         self._n_small = 0
         self._counts = dict.fromkeys((RESULTS.name, LOG.name, MEMORY.name, PROBES.name, ARRAYS.name), 0)
+        self._told: dict[str, int] = {}
         self._n_bytes_in_wal = 0
         self._is_complete = False
         self._lock = RecordingLock(path)
@@ -78,7 +79,7 @@ class Recording:
         except BaseException:
             self._lock.release()
             raise
-        self._mover = _WalMover(path)
+        self._mover = WalMover(path)
 
     def _create(self, path: Path, header: Mapping[str, Any]) -> sqlite3.Connection:
         draft = path.with_name(path.name + "-new")  # so that whoever opens the file finds a whole one, at any moment
@@ -132,7 +133,8 @@ class Recording:
     def add_header(self, values: dict[str, Any]) -> None:
         """Set facts of ``run``."""
         rest, texts = take_text(values, "/run")
-        self._insert(RUN.insertion, [(key, to_json(value)) for key, value in rest.items()])
+        rows = [(key, to_json(value)) for key, value in rest.items()]
+        self._insert(RUN.insertion, [row for row in rows if self._is_news(*row)])
         # A key whose value is a text as a whole has no row of its own.
         self._add_texts(texts)
 
@@ -217,7 +219,14 @@ class Recording:
 
     def _add_texts(self, texts: Mapping[str, Any]) -> None:
         if self._with_text:
-            self._insert(TEXTS.insertion, [(place, to_json(text)) for place, text in texts.items()])
+            rows = [(place, to_json(text)) for place, text in texts.items()]
+            self._insert(TEXTS.insertion, [row for row in rows if self._is_news(*row)])
+
+    def _is_news(self, key: str, value: str) -> bool:
+        """Whether a fact or text is not in the file already: the tasks of a conversation come again with each turn."""
+        is_news = self._told.get(key) != hash(value)
+        self._told[key] = hash(value)
+        return is_news
 
     def _insert(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
         self._open()
@@ -274,42 +283,3 @@ def _connected(path: Path) -> sqlite3.Connection:
         database.close()
         raise
     return database
-
-
-class _WalMover:
-    """Moves pages from the -wal file into the file in a thread of its own, since that waits for the disk.
-
-    Attributes:
-        n_pages: pages in the -wal file at the last time, moved or not.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.n_pages = 0
-        self._path = path
-        self._is_closing = False
-        self._asked = threading.Event()
-        self._thread = threading.Thread(target=self._move, name="trace-wal", daemon=True)
-        self._thread.start()
-
-    def ask(self) -> None:
-        """Move pages soon."""
-        self._asked.set()
-
-    def _move(self) -> None:
-        database: sqlite3.Connection | None = None
-        try:
-            while self._asked.wait() and not self._is_closing:
-                self._asked.clear()
-                database = database or sqlite3.connect(self._path, isolation_level=None)
-                _, self.n_pages, _ = database.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-        except sqlite3.Error:
-            return  # the recording finds out by itself
-        finally:
-            if database is not None:
-                database.close()
-
-    def close(self) -> None:
-        """End the thread."""
-        self._is_closing = True
-        self._asked.set()
-        self._thread.join()
