@@ -49,7 +49,9 @@ def _figures(comparison: Comparison, *, has_colour: bool, shows_all: bool) -> It
     if shown:
         header = ("", "A", "B", "ratio", "interval", "")
         lines = table(header, [_row(row) for row in shown]).split("\n")
-        yield "\n".join([lines[0], *(_coloured(line, row, has_colour) for line, row in zip(lines[1:], shown, strict=True))])
+        yield "\n".join(
+            [lines[0], *(_coloured(line, row, has_colour) for line, row in zip(lines[1:], shown, strict=True))]
+        )
     n_equal = sum(row.judged.verdict is Verdict.EQUAL for row in comparison.figures)
     if n_equal and not shows_all:
         yield f"{n_equal} figures are exactly equal (--all shows them)." if shown else "All figures are exactly equal."

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from draftscope import __version__
 from draftscope.cli.failure import ExitCode, UsageError, failure_of, tell
 
-COMMANDS = ("run", "chat", "bench", "info", "export", "diff", "doctor", "desktop")
+COMMANDS = ("run", "chat", "bench", "info", "export", "diff", "report", "doctor", "desktop")
 """Names of the commands; each is a module of this package."""
 
 _NOT_BUILT = ("check",)

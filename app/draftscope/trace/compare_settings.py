@@ -120,7 +120,9 @@ def _in_one_line(text: str) -> str:
 
 def _sides(a: Any, b: Any) -> tuple[str, str]:
     """Short, and of long texts the part where they begin to differ."""
-    texts = [_in_one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)) for value in (a, b)]
+    texts = [
+        _in_one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)) for value in (a, b)
+    ]
     if max(map(len, texts)) <= _MOST_CHARACTERS:
         return texts[0], texts[1]
     pairs = zip(texts[0], texts[1], strict=False)

@@ -101,7 +101,9 @@ def check(threshold: Threshold, comparison: Comparison, *, ignores_noise: bool =
     is_past = _OPERATORS[threshold.relation](value, threshold.limit)
     is_noise = not threshold.side and judged.verdict in (Verdict.NOISE, Verdict.TOO_FEW)
     if is_past and is_noise and not ignores_noise:
-        return Outcome(threshold, value, False, f"{threshold.text}: it is {value:.3g}, which is {judged.verdict.value}.")
+        return Outcome(
+            threshold, value, False, f"{threshold.text}: it is {value:.3g}, which is {judged.verdict.value}."
+        )
     return Outcome(threshold, value, is_past, f"{threshold.text}: it is {value:.3g}.")
 
 
