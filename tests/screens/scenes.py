@@ -15,9 +15,12 @@ from draftscope.base.theme import THEMES
 from draftscope.engine.events import Kind
 from draftscope.engine.protocol import CheckpointMode, ContextSettings, Prompt
 from draftscope.panels.script import EDIT, Mark, Style
+from draftscope.session.comparing import Side
 from draftscope.session.samples import CHAT_EXAMPLES, demo_request
 from draftscope.session.state import SessionState
 from draftscope.window.recordings_dialog import RecordingsDialog
+from draftscope.trace.tracefile import TraceWriter
+from draftscope.window.compare_window import CompareWindow
 from tests.models.make_random import cached_models
 from tests.models.rpc_server import RpcServerProcess
 from tests.screens.stage import Stage
@@ -355,6 +358,67 @@ def recordings(stage: Stage) -> None:
     stage.shoot_window("disk-full")
 
 
+def _record(stage: Stage, mode: CheckpointMode, path: Path) -> Path:
+    """Run the demo with a way back and keep it as a trace."""
+    stage.window.setup.set_checkpoint(mode)
+    stage.run()
+    trace = stage.session.snapshot()()
+    with TraceWriter(path, trace.header | {"started": "2026-11-29T21:40:00+00:00", "machine": MACHINE}) as writer:
+        writer.append(trace.store.in_order())
+        writer.add_pieces(dict(trace.pieces.items()))
+        writer.add_results(trace.results)
+        writer.add_log([(line.t_ns, line.level, line.text) for line in stage.session.log.lines])
+    return path
+
+
+def traces(stage: Stage) -> None:
+    """Saved traces: open, with a selection, cut off, compared, reported; what is said where there is nothing."""
+    out = Path(stage.out)
+    stage.shoot_dialog("compare-empty", stage.window.actions_by_id["compare"].trigger)
+    stage.run_demo()
+    host = _record(stage, CheckpointMode.HOST, out / "host.dscope")
+    cow = _record(stage, CheckpointMode.COW, out / "cow.dscope")
+    stage.window.open_file(host)
+    stage.pump(lambda: stage.window.traces.opened is not None)
+    stage.settle()
+    stage.shoot_window("trace")
+    for panel in ("engine", "log", "checkpoints", "acceptance", "timeline"):
+        dock = stage.window.docks.dock(panel)
+        dock.raise_()
+        stage.settle()
+        stage.shoot_widget(stage.window.docks.bring_forward(panel), f"panel-{panel}-trace")
+    opened = stage.window.traces.opened
+    assert opened is not None
+    opened.view.select_round(20)
+    stage.shoot_window("trace-selected")
+    stage.shoot_dialog("report", stage.window.actions_by_id["report"].trigger)
+    stage.shoot_dialog("compare", stage.window.actions_by_id["compare"].trigger)
+    stage.shoot_dialog("open-trace", lambda: stage.window.commands.open_model(host))
+    window = CompareWindow(Side((host,)), Side((cow,)), stage.appearance, stage.window)
+    window.show()
+    stage.pump(lambda: window.comparison is not None)
+    stage.shoot_widget(window, "compare-window")
+    window.shows_equal.setChecked(True)
+    stage.shoot_widget(window, "compare-window-all")
+    window.close()
+    same = CompareWindow(Side((host,)), Side((host,)), stage.appearance, stage.window)
+    same.show()
+    stage.pump(lambda: same.comparison is not None)
+    stage.shoot_widget(same, "compare-window-same")
+    same.close()
+    damaged = out / "damaged.dscope"
+    damaged.write_bytes(host.read_bytes()[: host.stat().st_size // 2])
+    stage.window.open_file(damaged)
+    stage.pump(lambda: not stage.window.traces.traces.is_reading)
+    stage.settle()
+    stage.shoot_window("trace-damaged")
+    stage.window.actions_by_id["back_to_live"].trigger()
+    stage.settle()
+    stage.shoot_window("trace-closed")
+
+
+MACHINE = {"name": "workbench", "cpu": "AMD EPYC 7763", "cores": 2, "memory_bytes": 8 * 2**30}
+
 SCENES: tuple[tuple[str, Callable[[Stage], None]], ...] = (
     ("native", first_start),
     ("native", live),
@@ -372,6 +436,7 @@ SCENES: tuple[tuple[str, Callable[[Stage], None]], ...] = (
     ("native", engine_killed),
     ("native", server_lost),
     ("native", families),
+    ("native", traces),
     ("native", run_refused),
     ("native", output_forms),
     ("fake", refused),

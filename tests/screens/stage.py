@@ -108,6 +108,11 @@ class Stage:
         self.settle()
         self._shoot(panel, f"panel-{panel_id}-{name}")
 
+    def shoot_widget(self, widget: QWidget, name: str) -> None:
+        """Any widget as it is, in both themes."""
+        self.settle()
+        self._shoot(widget, name)
+
     def shoot_pages(self, name: str, titles: Collection[str] = ()) -> None:
         """The pages of the Checkpoints panel, all of them or those with these titles."""
         panel = self.panel("checkpoints")

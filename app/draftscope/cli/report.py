@@ -11,9 +11,9 @@ from draftscope.cli.failure import ExitCode, InputError, UsageError
 from draftscope.trace.errors import TraceError
 
 _EPILOG = """\
-The file needs nothing else: no scripts, nothing loaded from elsewhere; it is dark or light as the reader's system is. It
-says what ran where and with which settings, and has figures by slot, acceptance by position, where the time of rounds
-went, times of saves and restores, fallbacks, memory, prompts and outputs, and what the trace lacks.
+The file needs nothing else: no scripts, nothing loaded from elsewhere; it is dark or light as the reader's system is.
+It says what ran where and with which settings, and has figures by slot, acceptance by position, where the time of
+rounds went, times of saves and restores, fallbacks, memory, prompts and outputs, and what the trace lacks.
 
 example:
   draftscope report run.dscope -o report.html --no-text

@@ -20,7 +20,7 @@ from draftscope.panels.slot_card import SlotCard
 from draftscope.panels.slot_words import slot_words
 from draftscope.panels.token_flow import TokenFlow
 from draftscope.panels.token_legend import TokenLegend
-from draftscope.session.session import Session
+from draftscope.session.shown_run import ShownRun
 from draftscope.trace.acceptance import SlotAcceptance
 
 BEST_ASPECT = 1.4
@@ -60,7 +60,7 @@ class OutputPanel(Panel):
     slot_menu_asked = Signal(int, QPoint)
     """A menu of what can be done with a slot is to appear there, in global coordinates."""
 
-    def __init__(self, session: Session, theme: Theme) -> None:
+    def __init__(self, session: ShownRun, theme: Theme) -> None:
         super().__init__(session, theme)
         self.cards: dict[int, SlotCard] = {}
         self._talks: dict[int, CardTalk] = {}

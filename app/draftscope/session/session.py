@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import assert_never
 
@@ -42,17 +43,19 @@ from draftscope.session.recorder import Recorder
 from draftscope.session.run_record import RunRecord
 from draftscope.session.run_request import RunRequest
 from draftscope.session.samples import demo_model_settings, demo_request
+from draftscope.session.shown_run import ShownRun
 from draftscope.session.slots import Slots
 from draftscope.session.state import SessionState
 from draftscope.session.view_state import ViewState
 from draftscope.trace.acceptance import AcceptanceTable
 from draftscope.trace.pieces import PieceTable
 from draftscope.trace.store import TraceStore
+from draftscope.trace.trace import Trace
 
 __all__ = ["Session", "SessionState"]
 
 
-class Session(QObject):
+class Session(ShownRun):
     """What the views read, and what they may ask for. Requests return at once; signals tell what came of them.
 
     The window calls ``poll`` on its frame clock; only then does anything arrive. ``SessionState`` has the diagram.
@@ -68,17 +71,6 @@ class Session(QObject):
         chats: the conversations of the slots.
     """
 
-    state_changed = Signal()
-    model_changed = Signal()
-    records_appended = Signal()
-    run_started = Signal()
-    """A new run has begun; what the last one left is gone."""
-    turn_started = Signal()
-    """A slot goes on with its conversation, within the run that is here."""
-    run_finished = Signal()
-    log_appended = Signal()
-    failed = Signal(object)
-    """Carries an ``ErrorReport``. When the engine died its code is ENGINE_DIED and ``death`` is set."""
     progress_changed = Signal(float, str)
     """How far a load is: fraction in [0, 1] and stage."""
 
@@ -96,7 +88,7 @@ class Session(QObject):
         if self.recorder.recordings is not None:
             self._pump.start()
         self._flow = CommandFlow(client, self)
-        self.slots = Slots(client, self)
+        self.slots: Slots = Slots(client, self)
         self.chats = Chats(self, self)
         self._n_dropped_before = 0
         self._n_lines_told = 0
@@ -220,6 +212,10 @@ class Session(QObject):
     def operation(self) -> str:
         """What the engine was last seen doing, in words."""
         return self._client.operation
+
+    def snapshot(self) -> Callable[[], Trace]:
+        """See ``ShownRun``."""
+        return self._record.snapshot().trace
 
     # ---- what can be asked for
 

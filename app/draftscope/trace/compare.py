@@ -101,8 +101,7 @@ def _missing(side: str, traces: Sequence[Trace]) -> list[str]:
     sentences = []
     for number, trace in enumerate(traces, 1):
         which = side if len(traces) == 1 else f"{side}, run {number}"
-        if not trace.is_complete:
-            sentences.append(f"{which}: the recording was cut off; figures are those until then.")
+        sentences += [f"{which}: {sentence}" for sentence in trace.missing]
         if trace.store.n_missing:
             sentences.append(f"{which}: {trace.store.n_missing:,} records are missing; counts are too low by them.")
     return sentences

@@ -26,7 +26,7 @@ _ACTIVE = (SlotState.PROMPT, SlotState.GENERATING)
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A figure of one run. ``units``: the same figure of each block (or task), float64 (K,), NaN where there is none."""
+    """A figure of one run. ``units``: that of each block (or task), float64 (K,), NaN where there is none."""
 
     value: float
     units: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
@@ -44,7 +44,7 @@ class RunBlocks:
         n: blocks.
         rounds: round numbers int (R,), rising.
         tokens: kept tokens, int64 (R,); the first one of a task comes from its prompt and is in no round.
-        period_ns: from the start of a round to that of the next, less the times in which no slot had a task, int64 (R,).
+        period_ns: from the start of a round to that of the next, less times in which no slot had a task, int64 (R,).
         block: the block of each round, int64 (R,).
     """
 

@@ -1,4 +1,4 @@
-"""The figures by which two runs are compared, from the records of each; names are stable, since thresholds name them."""
+"""The figures by which two runs are compared, from the records of each. Names are stable: thresholds name them."""
 
 from __future__ import annotations
 
@@ -258,8 +258,13 @@ def _back(trace: Trace, blocks: RunBlocks) -> Iterator[tuple[str, Measure]]:
 def memory_of(trace: Trace) -> list[dict[str, Any]]:
     """Bytes by kind as the engine told last; empty where the trace has none."""
     model = trace.header.get("model")
-    kinds = model.get("memory") if isinstance(model, dict) else None
-    return [kind for kind in kinds or [] if isinstance(kind, dict) and isinstance(kind.get("kind"), str)]
+    given = model.get("memory") if isinstance(model, dict) else None
+    kinds = [kind for kind in given or [] if isinstance(kind, dict) and isinstance(kind.get("kind"), str)]
+    last = {kind: {"host_bytes": host, "device_bytes": device} for _, kind, host, device in trace.memory}
+    if not last:
+        return kinds
+    predicted = {kind["kind"]: kind.get("predicted_bytes") for kind in kinds}
+    return [{"kind": kind, "predicted_bytes": predicted.get(kind)} | sizes for kind, sizes in last.items()]
 
 
 def _memory(trace: Trace) -> Iterator[tuple[str, Measure]]:

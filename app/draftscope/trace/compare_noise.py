@@ -3,8 +3,8 @@
 Runs are compared in pairs, the first of A with the first of B and so on, so repeats should be recorded in turn: what
 slows the machine down for a while then slows both sides. With at least ``MIN_PAIRS`` pairs each pair gives one ratio,
 with fewer each block of each pair does (``compare_blocks``). The ratios' logarithms give a t interval of 99.9 %, wide
-enough that of a table of figures of two equal runs hardly any is called changed. One process can be slower than the next
-throughout, which no block shows; so with fewer pairs times count as changed only from ``MIN_FACTOR`` times on.
+enough that of a table of figures of two equal runs hardly any is called changed. One process can be slower than the
+next throughout, which no block shows; so with fewer pairs times count as changed only from ``MIN_FACTOR`` times on.
 """
 
 from __future__ import annotations
@@ -31,7 +31,24 @@ MIN_FACTOR = 2.0
 machine with two cores and much other work on it, speeds differed by up to 1.7 times, times by up to 1.9 times."""
 
 # Two-sided 99.9 % quantiles of Student's t, from 4 degrees of freedom on; 3.29 is the normal's.
-_T = (8.610, 6.869, 5.959, 5.408, 5.041, 4.781, 4.587, 4.437, 4.318, 4.221, 4.140, 4.073, 4.015, 3.965, 3.922, 3.883)
+_T: tuple[float, ...] = (
+    8.610,
+    6.869,
+    5.959,
+    5.408,
+    5.041,
+    4.781,
+    4.587,
+    4.437,
+    4.318,
+    4.221,
+    4.140,
+    4.073,
+    4.015,
+    3.965,
+    3.922,
+    3.883,
+)
 _T += (3.850, 3.819, 3.792, 3.768, 3.745, 3.725, 3.707, 3.690, 3.674, 3.659, 3.646)
 
 METHOD = (

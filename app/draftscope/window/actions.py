@@ -9,6 +9,7 @@ from draftscope.window.commands import Commands
 from draftscope.window.situation import (
     Situation,
     always,
+    why_not_back,
     why_not_demo,
     why_not_deselect,
     why_not_export,
@@ -16,6 +17,8 @@ from draftscope.window.situation import (
     why_not_held,
     why_not_recent,
     why_not_recordings,
+    why_not_report,
+    why_not_restart,
     why_not_rewind,
     why_not_rounds,
     why_not_run,
@@ -78,7 +81,7 @@ def _panel(panel: str, title: str, shortcut: str) -> Action:
 
 
 ACTIONS = (
-    Action("open", "Open a model…", "File", "Open a GGUF file", Commands.open_model, "Ctrl+O", "open", "Open"),
+    Action("open", "Open…", "File", "Open a GGUF file or a trace", Commands.open_model, "Ctrl+O", "open", "Open"),
     Action(
         "clear_recent",
         "Forget recent files",
@@ -86,6 +89,33 @@ ACTIONS = (
         "Empty the list of recent files",
         Commands.clear_recent,
         why_not=why_not_recent,
+    ),
+    Action(
+        "back_to_live",
+        "Back to the live run",
+        "File",
+        "Close the saved trace and show the run of the engine again",
+        Commands.back_to_live,
+        "Ctrl+Backspace",
+        why_not=why_not_back,
+    ),
+    Action(
+        "compare",
+        "Compare with…",
+        "File",
+        "Compare the run that is shown, or a trace, with another trace",
+        Commands.compare,
+        "Ctrl+K",
+        group=1,
+    ),
+    Action(
+        "report",
+        "Report…",
+        "File",
+        "Write the run as one HTML page, for a bug report",
+        Commands.report,
+        group=1,
+        why_not=why_not_report,
     ),
     Action(
         "export",
@@ -188,6 +218,7 @@ ACTIONS = (
         Commands.restart_engine,
         icon="restart",
         group=2,
+        why_not=why_not_restart,
     ),
     Action(
         "go_on",

@@ -15,6 +15,7 @@ from draftscope.engine.events import Kind
 from draftscope.panels.output import OutputPanel
 from draftscope.panels.panel import Panel
 from draftscope.session.chrome_export import ChromeExport
+from draftscope.session.reports import Reports
 from draftscope.session.run_setup import RunSetup
 from draftscope.session.session import Session
 from draftscope.session.settings import Settings
@@ -37,6 +38,7 @@ from draftscope.window.recordings_part import RecordingsPart
 from draftscope.window.setup_controls import SetupControls
 from draftscope.window.shortcuts_page import ShortcutsPage
 from draftscope.window.situation import Situation
+from draftscope.window.trace_view import TraceView
 from draftscope.window.truth_strip import TruthStrip
 
 
@@ -64,6 +66,9 @@ class MainWindow(QMainWindow):
         self.strip = TruthStrip(session)
         self.clock = FrameClock(session, self)
         self.clock.add(self.output)
+        self.middle = QStackedWidget()
+        self.traces = TraceView(session, self.docks, self.middle, self.clock, appearance)
+        self.reports = Reports(self)
         self._build()
         self._connect()
         self._restore()
@@ -80,8 +85,8 @@ class MainWindow(QMainWindow):
         self.toolbar = make_toolbar(self, self.actions_by_id, self.controls)
         self.notices.add_progress(self._load_notice)
         self.notices.add_progress(self._export_notice)
+        self.notices.add_progress(self.traces.progress)
         self.first_run = FirstRun(self.actions_by_id["demo"], self.actions_by_id["open"])
-        self.middle = QStackedWidget()
         self.middle.addWidget(self.first_run)
         self.middle.addWidget(self.output)
         central = QWidget()
@@ -89,6 +94,7 @@ class MainWindow(QMainWindow):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
         layout.addWidget(self.notices)
+        layout.addWidget(self.traces.bar)
         layout.addWidget(self.middle, 1)
         self.setCentralWidget(central)
         self.setStatusBar(self.strip)
@@ -116,6 +122,18 @@ class MainWindow(QMainWindow):
         self.commands.palette_asked.connect(self.palette_box.ask)
         self.commands.shortcuts_asked.connect(self._show_shortcuts)
         self.appearance.theme_changed.connect(self._on_theme_changed)
+        self._connect_traces()
+
+    def _connect_traces(self) -> None:
+        traces, commands = self.traces, self.commands
+        traces.changed.connect(self._on_shown_changed)
+        traces.traces.failed.connect(self._on_trace_failed)
+        traces.bar.compare_asked.connect(self.actions_by_id["compare"].trigger)
+        traces.bar.report_asked.connect(self.actions_by_id["report"].trigger)
+        commands.trace_asked.connect(traces.open)
+        commands.back_asked.connect(traces.back)
+        commands.report_asked.connect(self._write_report)
+        self.reports.ended.connect(self._on_report_ended)
 
     def _restore(self) -> None:
         self.session.view.set_show_rejected(self.settings.flag("window/show_rejected"))
@@ -128,14 +146,14 @@ class MainWindow(QMainWindow):
 
     def situation(self) -> Situation:
         """The moment, as the actions judge it."""
-        session = self.session
+        session, shown = self.session, self.traces.shown
         return Situation(
-            state=session.state,
+            state=shown.state,
             has_prompts=self.setup.has_prompts,
-            has_records=session.trace.n_records > 0,
-            has_rounds=len(session.trace.kind(Kind.ROUND)) > 0,
+            has_records=shown.trace.n_records > 0,
+            has_rounds=len(shown.trace.kind(Kind.ROUND)) > 0,
             has_last_request=session.last_request is not None,
-            has_selection=session.view.selected_round is not None,
+            has_selection=shown.view.selected_round is not None,
             has_recent=bool(self.settings.recent_files),
             n_slots=session.model.n_slots if session.model is not None else 0,
             slot=self.chosen.slot,
@@ -144,8 +162,9 @@ class MainWindow(QMainWindow):
             is_changing_slot=session.slots.is_changing,
             is_exporting=session.exports.is_running,
             has_recordings=session.recorder.recordings is not None,
+            is_reporting=self.reports.is_running,
             is_full_screen=self.isFullScreen(),
-            shows_rejected=session.view.show_rejected,
+            shows_rejected=shown.view.show_rejected,
             theme_choice=self.appearance.choice,
             shown_panels=self.docks.shown,
         )
@@ -156,7 +175,7 @@ class MainWindow(QMainWindow):
         self.controls.follow(now)
         self._follow_load()
         is_first = now.state is SessionState.NO_MODEL and not now.has_records and not self.session.tasks
-        page = self.first_run if is_first else self.output
+        page = self.traces.output or (self.first_run if is_first else self.output)
         if self.middle.currentWidget() is not page:
             self.middle.setCurrentWidget(page)
 
@@ -172,9 +191,38 @@ class MainWindow(QMainWindow):
     def _on_model_changed(self) -> None:
         model = self.session.model
         self.controls.show_model(model)
-        self.setWindowTitle("Draftscope" if model is None else f"{Path(model.path).name} · Draftscope")
+        self._tell_title()
         if model is not None:
             self.settings.add_recent(model.path)
+
+    def _tell_title(self) -> None:
+        opened, model = self.traces.opened, self.session.model
+        if opened is not None:
+            self.setWindowTitle(f"{opened.path.name} (saved trace) · Draftscope")
+        else:
+            self.setWindowTitle("Draftscope" if model is None else f"{Path(model.path).name} · Draftscope")
+
+    def _on_shown_changed(self) -> None:
+        self.commands.shown = self.traces.shown
+        self.strip.show_run(self.traces.shown)
+        opened = self.traces.opened
+        if opened is not None:
+            self.settings.add_recent(opened.path)
+            opened.view.show_rejected_changed.connect(self._on_show_rejected)
+        self._tell_title()
+        self._follow()
+
+    def _on_trace_failed(self, report: ErrorReport) -> None:
+        self.notices.show_notice(Notice(report.message, report.hint))
+
+    def _write_report(self, path: Path, with_text: bool) -> None:
+        self.reports.start(self.traces.shown.snapshot(), path, with_text=with_text)
+
+    def _on_report_ended(self, path: Path, error: str) -> None:
+        if error:
+            self.notices.show_notice(Notice(error, "Choose another place, then write it again."))
+        else:
+            self.notices.show_notice(Notice(f"The report is in {path}.", "Open it in any browser.", tone="ok"))
 
     def _on_failed(self, report: ErrorReport) -> None:
         offers = []
@@ -217,10 +265,10 @@ class MainWindow(QMainWindow):
             self.notices.show_notice(Notice(f"Exported to {export.path}.", hint, tone="ok"))
 
     def _on_show_rejected(self) -> None:
-        self.settings.set("window/show_rejected", self.session.view.show_rejected)
+        self.settings.set("window/show_rejected", self.traces.shown.view.show_rejected)
 
     def _on_theme_changed(self, theme: Theme) -> None:
-        for panel in self.panels:
+        for panel in (*self.panels, *self.traces.panels):
             panel.set_theme(theme)
         self.docks.set_theme(theme)
         self.actions_by_id.set_theme(theme)
@@ -239,6 +287,10 @@ class MainWindow(QMainWindow):
         picked = pick_dropped(paths)
         if picked.model is not None:
             self.commands.load_file(picked.model)
+        elif len(picked.traces) == 1:
+            self.traces.open(picked.traces[0])
+        elif picked.traces:
+            self.commands.compare(picked.traces)
         if picked.problem is not None:
             self.notices.show_notice(Notice(picked.problem.message, picked.problem.hint, tone="warn"))
 
@@ -298,5 +350,7 @@ class MainWindow(QMainWindow):
         self.settings.save()
         self.hide()  # the engine may take a moment to end
         self.recordings.close()
+        self.traces.close()
+        self.reports.close()
         self.session.close()
         super().closeEvent(event)

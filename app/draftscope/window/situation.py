@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from draftscope.session.chats import NO_ENGINE
 from draftscope.session.state import SessionState
 
 
@@ -29,6 +30,7 @@ class Situation:
     is_exporting: bool = False
     has_recordings: bool = False
     """Whether there is a folder for recordings."""
+    is_reporting: bool = False
     is_full_screen: bool = False
     shows_rejected: bool = True
     theme_choice: str = "system"
@@ -43,6 +45,8 @@ def always(_: Situation) -> str:
 def why_not_run(now: Situation) -> str:
     """Why no run can be started, or ''."""
     match now.state:
+        case SessionState.SAVED:
+            return NO_ENGINE
         case SessionState.NO_MODEL:
             return "No model is loaded: open a GGUF file, or run the demo."
         case SessionState.LOADING:
@@ -57,6 +61,8 @@ def why_not_run(now: Situation) -> str:
 
 def why_not_run_again(now: Situation) -> str:
     """Why the last run cannot be repeated, or ''."""
+    if now.state is SessionState.SAVED:
+        return NO_ENGINE
     if not now.has_last_request:
         return "Nothing has run yet."
     is_running = now.state in (SessionState.RUNNING, SessionState.STOPPING)
@@ -72,6 +78,8 @@ def why_not_demo(now: Situation) -> str:
 
 def why_not_stop(now: Situation) -> str:
     """Why there is nothing to stop, or ''."""
+    if now.state is SessionState.SAVED:
+        return NO_ENGINE
     if now.state is SessionState.STOPPING:
         return "The run is being stopped."
     return "" if now.state in (SessionState.RUNNING, SessionState.LOADING) else "Nothing is running."
@@ -79,6 +87,8 @@ def why_not_stop(now: Situation) -> str:
 
 def why_not_write(now: Situation) -> str:
     """Why there is no slot to write to, or ''."""
+    if now.state is SessionState.SAVED:
+        return NO_ENGINE
     return "No model is loaded: open a GGUF file, or run the demo." if now.state is SessionState.NO_MODEL else ""
 
 
@@ -94,8 +104,27 @@ def why_not_recordings(now: Situation) -> str:
     return "" if now.has_recordings else "This window has no folder for recordings."
 
 
+def why_not_restart(now: Situation) -> str:
+    """Why the engine cannot be started anew, or ''."""
+    return NO_ENGINE if now.state is SessionState.SAVED else ""
+
+
+def why_not_report(now: Situation) -> str:
+    """Why there is nothing to report, or ''."""
+    if now.is_reporting:
+        return "A report is being written."
+    return "" if now.has_records else "There is nothing to report: nothing has run yet."
+
+
+def why_not_back(now: Situation) -> str:
+    """Why there is no way back to the live run, or ''."""
+    return "" if now.state is SessionState.SAVED else "The live run is shown already."
+
+
 def why_not_setup(now: Situation) -> str:
     """Why the settings of the next run cannot be changed, or ''."""
+    if now.state is SessionState.SAVED:
+        return NO_ENGINE
     is_running = now.state in (SessionState.RUNNING, SessionState.STOPPING)
     return "Settings can be changed when the run has ended." if is_running else ""
 
@@ -118,6 +147,8 @@ def why_not_deselect(now: Situation) -> str:
 def why_not_slot(now: Situation) -> str:
     """Why nothing can be done with a slot, or ''."""
     match now.state:
+        case SessionState.SAVED:
+            return NO_ENGINE
         case SessionState.NO_MODEL:
             return "No model is loaded: open a GGUF file, or run the demo."
         case SessionState.LOADING:

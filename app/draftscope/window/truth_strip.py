@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QLabel, QStatusBar
 from draftscope.base import units
 from draftscope.engine.events import Kind
 from draftscope.session.session import Session
+from draftscope.session.shown_run import ShownRun
 from draftscope.session.state import SessionState
 
 REFRESH_NS = 200_000_000
@@ -32,6 +33,7 @@ class TruthStrip(QStatusBar):
     def __init__(self, session: Session) -> None:
         super().__init__()
         self._session = session
+        self._shown: ShownRun = session
         self._told_ns = 0
         self._doing = QLabel()
         self._recording = QLabel()
@@ -57,19 +59,24 @@ class TruthStrip(QStatusBar):
         if time.monotonic_ns() - self._told_ns >= REFRESH_NS:
             self.tell()
 
+    def show_run(self, run: ShownRun) -> None:
+        """Tell of this run from now on."""
+        self._shown = run
+        self.tell()
+
     def tell(self) -> None:
         """Bring the figures up to date now."""
         self._told_ns = time.monotonic_ns()
-        _set(self._doing, doing(self._session))
-        _set(self._recording, recording(self._session))
+        _set(self._doing, doing(self._shown))
+        _set(self._measured, measured(self._shown))
+        _set(self._recording, recording(self._session) if self._shown is self._session else "")
         self._recording.setToolTip(recording_place(self._session))
         self._recording.setVisible(bool(self._recording.text()))
-        _set(self._measured, measured(self._session))
 
 
-def doing(session: Session) -> str:
+def doing(session: ShownRun) -> str:
     """State, rounds and speed in words."""
-    parts = [_state(session)]
+    parts = [_state(session) if isinstance(session, Session) else _saved(session)]
     rounds = session.trace.kind(Kind.ROUND)
     if len(rounds):
         n_rounds = int(rounds["round"][-1]) + 1
@@ -79,6 +86,11 @@ def doing(session: Session) -> str:
         n_slots = len(session.trace.slots())
         parts.append(f"{units.rate(total.tokens_per_second)} over {n_slots} {'slot' if n_slots == 1 else 'slots'}")
     return " · ".join(parts)
+
+
+def _saved(run: ShownRun) -> str:
+    name = "" if run.model is None else f" of {Path(run.model.path).name}"
+    return f"saved trace{name}, still being recorded" if run.is_running else f"saved trace{name}"
 
 
 def _state(session: Session) -> str:
@@ -115,10 +127,12 @@ def recording_place(session: Session) -> str:
     return f"This run is in {recorder.path}"
 
 
-def measured(session: Session) -> str:
+def measured(session: ShownRun) -> str:
     """What the tool measures about itself, in words."""
     meter = session.meter
     draw_ms = sum(meter.draw_ms.values())
+    if session.state is SessionState.SAVED:
+        return f"records {meter.n_records:,} · missing {meter.n_dropped:,} · draw {draw_ms:.1f} ms"
     return (
         f"records {meter.n_records:,} · dropped {meter.n_dropped:,} · overhead {meter.overhead * 100:.1f} %"
         f" · draw {draw_ms:.1f} ms"

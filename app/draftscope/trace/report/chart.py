@@ -1,4 +1,4 @@
-"""The frame of a picture: plot area, scales, grid and legend as SVG. Pictures are 1000 units wide and scale with the page."""
+"""The frame of a picture: plot area, scales, grid, legend as SVG. A picture is 1000 units wide and scales."""
 
 from __future__ import annotations
 
@@ -36,7 +36,13 @@ class Chart:
     def bar(self, x0: float, x1: float, y0: float, y1: float, colour: str, title: str = "") -> Html:
         """A filled part, in data coordinates, with what a pointer over it tells."""
         left, right, bottom, top = self.at_x(x0), self.at_x(x1), self.at_y(y0), self.at_y(y1)
-        shape = {"x": left, "y": top, "width": max(right - left, 0.6), "height": max(bottom - top, 0.0), "fill": colour}
+        shape: dict[str, str | float] = {
+            "x": left,
+            "y": top,
+            "width": max(right - left, 0.6),
+            "height": max(bottom - top, 0.0),
+            "fill": colour,
+        }
         if not title:
             return element("rect", **shape)
         return element("g", element("title", title), element("rect", **shape))

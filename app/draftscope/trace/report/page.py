@@ -54,13 +54,14 @@ def report_page(trace: Trace, *, with_text: bool = True) -> str:
         element("div", *(_tile(value, words) for value, words in _tiles(trace, acceptance)), class_="tiles"),
         sections.what_ran(trace),
         sections.by_slot(trace, acceptance),
-        sections.acceptance(trace, acceptance),
+        sections.acceptance(acceptance),
         sections.rounds(trace),
         sections.checkpoints(trace),
         sections.fallbacks(trace),
         sections.memory(trace),
         sections.prompts(trace) if with_text else "",
         outputs(trace),
+        sections.log(trace),
         sections.definitions(),
     )
     head = joined(
@@ -71,7 +72,8 @@ def report_page(trace: Trace, *, with_text: bool = True) -> str:
             Html(f"<style>{style_sheet()}</style>"),
         )
     )
-    return f"<!DOCTYPE html>\n{element('html', element('head', head), element('body', element('main', *body)), lang='en')}\n"
+    page = element("html", element("head", head), element("body", element("main", *body)), lang="en")
+    return f"<!DOCTYPE html>\n{page}\n"
 
 
 def _stripped(trace: Trace) -> Trace:
@@ -102,8 +104,7 @@ def _subtitle(trace: Trace, *, with_text: bool) -> str:
 def _missing(trace: Trace) -> Html:
     """What the file lacks, before any figure."""
     sentences = []
-    if not trace.is_complete:
-        sentences.append("The recording was cut off; the figures are those until then.")
+    sentences += trace.missing
     if trace.store.n_missing:
         sentences.append(f"{trace.store.n_missing:,} records are missing; counts are too low by them.")
     if not sentences:

@@ -47,7 +47,11 @@ def acceptance_by_position(table: AcceptanceTable) -> Html:
             title = f"slot {slot}, position {position}: {accepted:,} of {drafted:,} rounds"
             parts.append(chart.bar(x + 0.06 * width, x + 0.94 * width, 0.0, share, slot_colour(slot), title))
             if n * len(slots) <= _MOST_BARS_LABELLED:
-                place = {"x": chart.at_x(x + width / 2), "y": chart.at_y(share) - 4, "text_anchor": "middle"}
+                place: dict[str, str | float] = {
+                    "x": chart.at_x(x + width / 2),
+                    "y": chart.at_y(share) - 4,
+                    "text_anchor": "middle",
+                }
                 parts.append(element("text", units.percent(share), class_="value", **place))
     parts.append(chart.scale((position, f"position {position}") for position in range(1, n + 1)))
     parts.append(legend([(f"slot {slot}", slot_colour(slot)) for slot in slots]))
@@ -65,7 +69,12 @@ def acceptance_over_rounds(table: AcceptanceTable) -> Html:
         told = np.flatnonzero(np.isfinite(rates))
         chosen = told[:: max(1, len(told) // (2 * _MOST_BINS))]
         points = " ".join(f"{chart.at_x(rounds[i]):.1f},{chart.at_y(float(rates[i])):.1f}" for i in chosen.tolist())
-        line = {"points": points, "fill": "none", "stroke": slot_colour(slot), "stroke_width": 1.6}
+        line: dict[str, str | float] = {
+            "points": points,
+            "fill": "none",
+            "stroke": slot_colour(slot),
+            "stroke_width": 1.6,
+        }
         parts.append(element("polyline", **line))
     parts.append(chart.scale(whole_ticks(last)))
     parts.append(legend([(f"slot {slot}", slot_colour(slot)) for slot in lines]))

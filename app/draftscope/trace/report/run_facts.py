@@ -64,7 +64,7 @@ def place_facts(header: Mapping[str, Any]) -> Facts:
     if "program" in header:
         yield "Program", str(header["program"])
     if "engine" in header or "engine" in model:
-        patched = {True: ", with this program's patches", False: ", unpatched"}.get(model.get("is_patched"), "")
+        patched = ", with this program's patches" if model.get("is_patched") else ""
         yield "Engine", f"{header.get('engine') or model.get('engine')}{patched}"
     for key, value in header.items():
         if key not in ("program", "engine", "model", "settings"):

@@ -20,6 +20,7 @@ from draftscope.trace.report.run_facts import granted_facts, model_facts, place_
 from draftscope.trace.trace import Trace
 
 _MOST_FALLBACKS = 50
+_MOST_LINES = 80
 
 _SHORT = 40
 """Characters of values of which two stand in a line."""
@@ -101,7 +102,7 @@ def _tasks(trace: Trace) -> Html:
 _COUNTS = ("n_prompt", "n_reused", "ttft_ms", "generate_ms")
 
 
-def acceptance(trace: Trace, found: AcceptanceTable) -> Html:
+def acceptance(found: AcceptanceTable) -> Html:
     """What was accepted: by position and over rounds."""
     total = found.total()
     if total.draft_n == 0:
@@ -186,6 +187,16 @@ def memory(trace: Trace) -> Html:
         rows.append((kind["kind"].replace("_", " "), *cells))
     header = ("all slots together", "host", "devices", "predicted")
     return section("Memory", table(header, rows)) if rows else Html("")
+
+
+def log(trace: Trace) -> Html:
+    """The last lines of engine and session."""
+    lines = [f"{level}: {text}" for _, level, text in trace.log[-_MOST_LINES:]]
+    if not lines:
+        return Html("")
+    more = len(trace.log) - len(lines)
+    note = element("p", f"The last {len(lines)} of {len(trace.log):,} lines.", class_="dim") if more else Html("")
+    return section("Log", note, element("pre", "\n".join(lines), class_="log"))
 
 
 def definitions() -> Html:

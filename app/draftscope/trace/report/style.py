@@ -13,8 +13,8 @@ h2 { font-size: 16px; margin: 0 0 10px; }
 h3 { font-size: 14px; margin: 16px 0 6px; color: var(--dim); font-weight: 600; }
 p { margin: 6px 0; overflow-wrap: anywhere; }
 .dim, figcaption { color: var(--dim); }
-section { background: var(--panel); border: 1px solid var(--line); border-radius: 8px; padding: 16px 18px; margin: 16px 0;
-  overflow: hidden; }
+section { background: var(--panel); border: 1px solid var(--line); border-radius: 8px; padding: 16px 18px;
+  margin: 16px 0; overflow: hidden; }
 .tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(128px, 1fr)); gap: 10px; margin: 18px 0; }
 .tile { background: var(--panel); border: 1px solid var(--line); border-radius: 8px; padding: 10px 14px; }
 .tile b { display: block; font-size: 20px; font-variant-numeric: tabular-nums; }

@@ -1,0 +1,226 @@
+"""A run from a file, shown as a live one is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtCore import QObject
+
+from draftscope.engine.events import Records
+from draftscope.engine.protocol import ContextSettings, LogLine, MemoryUse, ModelReport, SlotResult, SlotTask
+from draftscope.session.chats import Chats
+from draftscope.session.held_slots import HeldSlots
+from draftscope.session.log_book import LogBook
+from draftscope.session.meter import Meter
+from draftscope.session.saved_run import chats_of, context_of, memory_of, model_of, results_of, run_tasks
+from draftscope.session.shown_run import ShownRun
+from draftscope.session.state import SessionState
+from draftscope.session.view_state import ViewState
+from draftscope.trace.acceptance import AcceptanceTable
+from draftscope.trace.errors import TraceError
+from draftscope.trace.pieces import PieceTable
+from draftscope.trace.report.run_facts import model_name, place_facts
+from draftscope.trace.store import TraceStore
+from draftscope.trace.trace import Trace
+from draftscope.trace.tracefile.follower import TraceFollower, TracePart
+
+
+@dataclass(slots=True)
+class ReadTrace:
+    """A trace as the thread that read it leaves it. ``follower``: where it is still being recorded."""
+
+    path: Path
+    trace: Trace
+    acceptance: AcceptanceTable = field(default_factory=AcceptanceTable)
+    follower: TraceFollower | None = None
+
+
+class OpenedTrace(ShownRun):
+    """Reads only. ``poll`` takes what a recording that goes on has written since.
+
+    Attributes:
+        path: of the file.
+        source: what the file holds.
+    """
+
+    def __init__(self, read: ReadTrace, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.path = read.path
+        self.source = read.trace
+        self._acceptance = read.acceptance
+        self._follower = read.follower
+        self.view = ViewState(self)
+        self.meter = Meter()
+        self.log = LogBook()
+        self.slots = HeldSlots(self)
+        self.chats = Chats(self, self)
+        self._take_header()
+        self._take_lines(self.source.log)
+        self.slots.follow(self.trace.in_order())
+        self._tell_meter()
+
+    # ---- what panels read
+
+    @property
+    def state(self) -> SessionState:
+        """See ``ShownRun``."""
+        return SessionState.SAVED
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the file is still being written."""
+        return self._follower is not None
+
+    @property
+    def model(self) -> ModelReport | None:
+        """See ``ShownRun``."""
+        return self._model
+
+    @property
+    def context(self) -> ContextSettings | None:
+        """See ``ShownRun``."""
+        return context_of(self.source)
+
+    @property
+    def trace(self) -> TraceStore:
+        """See ``ShownRun``."""
+        return self.source.store
+
+    @property
+    def pieces(self) -> PieceTable:
+        """See ``ShownRun``."""
+        return self.source.pieces
+
+    @property
+    def acceptance(self) -> AcceptanceTable:
+        """See ``ShownRun``."""
+        return self._acceptance
+
+    @property
+    def tasks(self) -> tuple[SlotTask, ...]:
+        """See ``ShownRun``."""
+        return self._tasks
+
+    @property
+    def results(self) -> Mapping[int, SlotResult]:
+        """See ``ShownRun``."""
+        return {result.slot: result for result in self._results}
+
+    @property
+    def memory(self) -> tuple[MemoryUse, ...]:
+        """See ``ShownRun``."""
+        return memory_of(self.source, self._model)
+
+    def snapshot(self) -> Callable[[], Trace]:
+        """See ``ShownRun``."""
+        return lambda: self.source
+
+    # ---- what it is
+
+    @property
+    def origin(self) -> str:
+        """Of which model, when and on which machine, as far as the file says."""
+        header = self.source.header
+        parts = [model_name(header)]
+        if when := recorded_at(header):
+            parts.append(f"recorded {when}")
+        machine = header.get("machine")
+        name = machine.get("name") or machine.get("host") or machine.get("node") if isinstance(machine, dict) else None
+        if name:
+            parts.append(f"on {name}")
+        return " · ".join(parts)
+
+    @property
+    def saved_facts(self) -> tuple[tuple[str, str], ...]:
+        """See ``ShownRun``."""
+        header = self.source.header
+        facts = [("File", str(self.path)), ("Recorded", recorded_at(header) or "the file does not say")]
+        facts += [("Is missing", sentence) for sentence in self.missing]
+        return (*facts, *place_facts(header))
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """What the file lacks, in sentences."""
+        sentences = list(self.source.missing)
+        if self.trace.n_missing:
+            sentences.append(f"{self.trace.n_missing:,} records were lost while it was recorded.")
+        if len(self.pieces) == 0 and self.trace.n_records:
+            sentences.append("It was written without the text of prompts and outputs.")
+        if self._model is None:
+            sentences.append("It does not describe its model in a way that this version can read.")
+        return tuple(sentences)
+
+    # ---- a recording that goes on
+
+    def poll(self) -> None:
+        """Take what was written since the last call; never waits for the writer."""
+        if self._follower is None:
+            return
+        try:
+            part = self._follower.poll()
+        except TraceError as error:
+            self.source.missing.append(str(error))
+            self._end()
+            return
+        self._take(part)
+        if part.is_ended:
+            self._end()
+
+    def _take(self, part: TracePart) -> None:
+        self.pieces.add(part.pieces)
+        self._take_lines(part.log)
+        self.source.memory += part.memory
+        self.source.is_complete = part.is_complete
+        results_changed = part.results != self.source.results
+        self.source.header, self.source.results = part.header, part.results
+        if part.arrays:
+            self.trace.append_arrays(part.arrays)
+        if len(part.records):
+            self._take_records(part.records)
+        if results_changed or len(part.records):
+            self._take_header()
+            self.records_appended.emit()
+
+    def _take_records(self, records: Records) -> None:
+        self.trace.append(records)
+        self._acceptance.update(self.trace)
+        self.slots.follow(records)
+        self._tell_meter()
+
+    def _take_lines(self, lines: list[tuple[int, str, str]]) -> None:
+        for t_ns, level, text in lines:
+            self.log.append(LogLine(level, text, t_ns))
+        if lines:
+            self.log_appended.emit()
+
+    def _take_header(self) -> None:
+        self._model = model_of(self.source)
+        self._tasks = run_tasks(self.source)
+        self._results = results_of(self.source)
+        self.chats.show_saved(chats_of(self.source, self._tasks, self._results))
+
+    def _tell_meter(self) -> None:
+        self.meter.n_records, self.meter.n_dropped = self.trace.n_records, self.trace.n_missing
+
+    def _end(self) -> None:
+        self._follower = None
+        self.state_changed.emit()
+        self.run_finished.emit()
+
+
+def recorded_at(header: Mapping[str, Any]) -> str:
+    """When a run began, in the reader's time zone; '' where the file does not say."""
+    for key in ("started", "started_at", "recorded", "recorded_at", "date"):
+        value = header.get(key)
+        try:
+            if isinstance(value, str):
+                return datetime.fromisoformat(value).astimezone().strftime("%d %b %Y, %H:%M")
+            if isinstance(value, int | float) and value > 0:
+                return datetime.fromtimestamp(value).astimezone().strftime("%d %b %Y, %H:%M")
+        except (ValueError, OverflowError, OSError):
+            return ""
+    return ""
