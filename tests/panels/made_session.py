@@ -55,6 +55,7 @@ class MadeSession(QObject):
         self.state = SessionState.NO_MODEL
         self.model: ModelReport | None = None
         self.death: EngineDied | None = None
+        self.saved_facts: tuple[tuple[str, str], ...] = ()
         self._record = RunRecord()
         self.trace = self._record.trace
         self.pieces = self._record.pieces

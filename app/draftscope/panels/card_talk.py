@@ -120,6 +120,9 @@ class CardTalk(QObject):
         return NO_TEMPLATE if is_plain and model is not None and not model.has_chat_template else ""
 
     def _explain(self, why_not: str, is_plain: bool) -> None:
+        if self._is_saved:
+            self._card.empty.explain("Nothing of this slot is in the trace.", (), why_not)
+            return
         model = self._session.model
         words = "Write a text for the model to go on with" if is_plain else "Write a message to this slot"
         examples = () if is_plain or model is None else chat_examples(model.path)

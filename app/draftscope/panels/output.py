@@ -125,7 +125,8 @@ class OutputPanel(Panel):
         for slot, card in self.cards.items():
             word = words.get(slot, rest if slot in tasks else "")
             card.header.show_figures(word, _figures(self.session.acceptance.slot(slot)))
-            card.strip.show_held(self.session.slots.held.get(slot), is_running=slot in self.session.busy_slots)
+            holds_more = slot in self.session.busy_slots or bool(self.session.saved_facts)
+            card.strip.show_held(self.session.slots.held.get(slot), is_running=holds_more)
         total = self.session.acceptance.total()
         self._legend.show_positions(sum(1 for drafted in total.drafted_at if drafted > 0))
         self._rejected.setVisible(total.draft_n > 0)

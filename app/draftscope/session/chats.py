@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 DEFAULTS = SetupValues(ContextSettings(), SamplingSettings(), 256, (), False, ())
 """How answers are generated where nobody gave a setup."""
 
-NO_ENGINE = "This is a saved trace, which has no engine: go back to the live run first."
-"""Why something that needs an engine cannot be done while a saved trace is shown."""
+SAVED = "A saved trace cannot be written to."
+"""Why nothing can be said while a trace from a file is shown."""
 
 NO_TEXT = "The loaded model has no tokenizer, so it cannot be written to."
 
@@ -67,7 +67,7 @@ class Chats(QObject):
         session = self._session
         match session.state:
             case SessionState.SAVED:
-                return NO_ENGINE
+                return SAVED
             case SessionState.NO_MODEL:
                 return "No model is loaded: open a GGUF file, or run the demo."
             case SessionState.LOADING:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from PySide6.QtCore import QObject
 
@@ -23,7 +21,7 @@ from draftscope.session.view_state import ViewState
 from draftscope.trace.acceptance import AcceptanceTable
 from draftscope.trace.errors import TraceError
 from draftscope.trace.pieces import PieceTable
-from draftscope.trace.report.run_facts import model_name, place_facts
+from draftscope.trace.report.run_facts import model_name, place_facts, recorded_at
 from draftscope.trace.store import TraceStore
 from draftscope.trace.trace import Trace
 from draftscope.trace.tracefile.follower import TraceFollower, TracePart
@@ -210,17 +208,3 @@ class OpenedTrace(ShownRun):
         self._follower = None
         self.state_changed.emit()
         self.run_finished.emit()
-
-
-def recorded_at(header: Mapping[str, Any]) -> str:
-    """When a run began, in the reader's time zone; '' where the file does not say."""
-    for key in ("started", "started_at", "recorded", "recorded_at", "date"):
-        value = header.get(key)
-        try:
-            if isinstance(value, str):
-                return datetime.fromisoformat(value).astimezone().strftime("%d %b %Y, %H:%M")
-            if isinstance(value, int | float) and value > 0:
-                return datetime.fromtimestamp(value).astimezone().strftime("%d %b %Y, %H:%M")
-        except (ValueError, OverflowError, OSError):
-            return ""
-    return ""

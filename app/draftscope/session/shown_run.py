@@ -16,7 +16,7 @@ from draftscope.engine.protocol import (
     SlotResult,
     SlotTask,
 )
-from draftscope.session.chats import NO_ENGINE, Chats
+from draftscope.session.chats import SAVED, Chats
 from draftscope.session.held_slots import HeldSlots
 from draftscope.session.log_book import LogBook
 from draftscope.session.meter import Meter
@@ -138,7 +138,7 @@ class ShownRun(QObject):
 
     def run_turn(self, context: ContextSettings, task: SlotTask) -> None:
         """Run one task beside what other slots do. A run from a file has nobody who could."""
-        self.failed.emit(ErrorReport(ErrorCode.BUSY, NO_ENGINE, "Choose 'Back to the live run'."))
+        self.failed.emit(ErrorReport(ErrorCode.BUSY, SAVED, "Choose 'Back to the live run'."))
 
     def stop_slot(self, slot: int) -> None:
         """End what one slot does; a run from a file does nothing."""

@@ -38,6 +38,7 @@ class TraceList(QGroupBox):
         self.paths: list[Path] = []
         self.list = QListWidget()
         self.list.setAccessibleName(title)
+        self.list.setTextElideMode(Qt.TextElideMode.ElideMiddle)
         self.list.setMinimumHeight(72)
         self.add_button = QPushButton("Add…")
         self.clear_button = QPushButton("Clear")
@@ -89,7 +90,10 @@ class CompareDialog(QDialog):
         self.setWindowTitle("Compare runs")
         self.resize(620, 420)
         self.uses_shown = QCheckBox()
-        self.ours, self.theirs = TraceList("A"), TraceList("B")
+        self.ours, self.theirs = (
+            TraceList("A: one trace, or repeats in the order of their recording"),
+            TraceList("B: as many"),
+        )
         self.note = QLabel()
         self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
         self.compare_button = self.buttons.addButton("Compare", QDialogButtonBox.ButtonRole.AcceptRole)
@@ -132,7 +136,7 @@ class CompareDialog(QDialog):
         self.chosen.emit(ours, Side(tuple(self.theirs.paths)))
 
     def _tell(self) -> None:
-        self.ours.setEnabled(not self.uses_shown.isChecked())
+        self.ours.setVisible(not self.uses_shown.isChecked())
         reason = self._why_not()
         self.compare_button.setEnabled(not reason)
         self.compare_button.setToolTip(reason)

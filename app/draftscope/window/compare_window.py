@@ -78,6 +78,8 @@ class CompareWindow(QDialog):
         self._progress.setTextVisible(False)
         self._progress.setAccessibleName("Progress")
         self.figures.setItemDelegateForColumn(_PICTURE, self._delegate)
+        for place in range(1, _PICTURE):
+            self.figures.headerItem().setTextAlignment(place, Qt.AlignmentFlag.AlignRight)
         self.figures.headerItem().setToolTip(4, METHOD)
         self.figures.headerItem().setToolTip(_PICTURE, METHOD)
         self.shows_equal.toggled.connect(self._fill_figures)
@@ -205,11 +207,13 @@ def _tree(header: tuple[str, ...], name: str) -> QTreeWidget:
     tree.setSelectionMode(QTreeWidget.SelectionMode.ExtendedSelection)
     tree.setAlternatingRowColors(False)
     tree.header().setStretchLastSection(True)
+    tree.header().setMinimumSectionSize(24)
+    tree.setStyleSheet("QTreeWidget::item { padding: 2px 3px; }")
     return tree
 
 
 def _fit(tree: QTreeWidget) -> None:
-    for column in range(tree.columnCount()):
+    for column in range(tree.columnCount() - 1):  # the last takes what is left
         tree.header().setSectionResizeMode(column, QHeaderView.ResizeMode.Interactive)
         tree.resizeColumnToContents(column)
         tree.header().resizeSection(column, min(tree.header().sectionSize(column) + 14, 380))

@@ -101,7 +101,8 @@ class OpenDialog(QDialog):
         layout = QVBoxLayout(self)
         layout.addLayout(row)
         layout.addWidget(facts, 1)
-        layout.addWidget(self._load_settings())
+        self._loading = self._load_settings()
+        layout.addWidget(self._loading)
         layout.addWidget(self.buttons)
 
     def _load_settings(self) -> QGroupBox:
@@ -231,6 +232,7 @@ class OpenDialog(QDialog):
 
     def _inspect(self) -> None:
         self._model = None
+        self._loading.setEnabled(not is_trace(self._chosen()))
         if not self.path.text().strip():
             self._show_rows([FactRow("", "Choose a file to see what it is.")])
             self._allow("Choose a file first.")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from draftscope.session.chats import NO_ENGINE
 from draftscope.session.state import SessionState
+
+NO_ENGINE = "This is a saved trace, which has no engine: go back to the live run first."
+"""Why something that needs an engine cannot be done while a trace from a file is shown."""
 
 
 @dataclass(frozen=True, slots=True)

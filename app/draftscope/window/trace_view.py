@@ -102,6 +102,8 @@ class TraceView(QObject):
             self._docks.show_over_live(panel)
         for panel in self.panels:
             self._clock.add(panel)
+        if not opened.is_running:
+            opened.run_finished.emit()  # the timeline shows the whole of a run that has ended
         self.bar.tell(opened)
         self.bar.show()
         self.changed.emit()

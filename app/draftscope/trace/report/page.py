@@ -18,7 +18,7 @@ from draftscope.trace.pieces import PieceTable
 from draftscope.trace.report import sections
 from draftscope.trace.report.markup import Html, element, joined
 from draftscope.trace.report.outputs import outputs
-from draftscope.trace.report.run_facts import model_name
+from draftscope.trace.report.run_facts import model_name, recorded_at
 from draftscope.trace.report.style import style_sheet
 from draftscope.trace.trace import Trace
 
@@ -93,7 +93,9 @@ def _without_forms(task: dict[str, object]) -> dict[str, object]:
 
 
 def _subtitle(trace: Trace, *, with_text: bool) -> str:
-    parts = [str(trace.header[key]) for key in ("started", "program") if isinstance(trace.header.get(key), str)]
+    when, program = recorded_at(trace.header), trace.header.get("program")
+    parts = [f"recorded {when}"] if when else []
+    parts += [program] if isinstance(program, str) else []
     parts.append(f"{trace.store.n_records:,} records")
     if not with_text or len(trace.pieces) == 0:
         parts.append("without the text of prompts and outputs")

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from draftscope.base import units
 from draftscope.trace.compare_settings import tasks_of
 from draftscope.trace.fallback_words import mechanism_words
+
+_WHEN = ("started", "started_at", "recorded_at")
+_TIME_FORM = "%d %b %Y, %H:%M %Z"
 
 Facts = Iterator[tuple[str, str]]
 
@@ -67,7 +71,7 @@ def place_facts(header: Mapping[str, Any]) -> Facts:
         patched = ", with this program's patches" if model.get("is_patched") else ""
         yield "Engine", f"{header.get('engine') or model.get('engine')}{patched}"
     for key, value in header.items():
-        if key not in ("program", "engine", "model", "settings"):
+        if key not in ("program", "engine", "model", "settings", *_WHEN):
             yield from _flat(_words(key), value)
 
 
@@ -111,8 +115,23 @@ def _named(found: Mapping[str, Any], names: Mapping[str, str]) -> Facts:
             yield name, str(value)
 
 
+def recorded_at(header: Mapping[str, Any]) -> str:
+    """When a run began, in the reader's time zone; '' where the file does not say."""
+    value = next((header[key] for key in _WHEN if key in header), None)
+    try:
+        if isinstance(value, str):
+            return datetime.fromisoformat(value).astimezone().strftime(_TIME_FORM)
+        if isinstance(value, int | float):
+            return datetime.fromtimestamp(value).astimezone().strftime(_TIME_FORM)
+    except (ValueError, OverflowError, OSError):
+        pass  # a file may hold anything
+    return ""
+
+
 def _flat(name: str, value: Any) -> Facts:
-    if isinstance(value, dict):
+    if isinstance(value, int) and name.endswith(" bytes"):
+        yield name.removesuffix(" bytes"), units.bytes_text(value)
+    elif isinstance(value, dict):
         for key, item in value.items():
             yield from _flat(f"{name}: {_words(key)}", item)
     elif isinstance(value, bool):
