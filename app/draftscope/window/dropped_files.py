@@ -45,7 +45,7 @@ def pick_dropped(paths: Sequence[Path]) -> PickedFile:
 
 def is_trace(path: Path) -> bool:
     """Whether a file is a recorded trace, or is named as one."""
-    return (path.suffix.lower() == ".dscope" and path.is_file()) or is_trace_file(path)
+    return path.is_file() and (path.suffix.lower() == ".dscope" or is_trace_file(path))
 
 
 def _is_model(path: Path) -> bool:
