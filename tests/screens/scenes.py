@@ -363,7 +363,7 @@ def _record(stage: Stage, mode: CheckpointMode, path: Path) -> Path:
     stage.window.setup.set_checkpoint(mode)
     stage.run()
     trace = stage.session.snapshot()()
-    with TraceWriter(path, trace.header | {"started": "2026-11-29T21:40:00+00:00", "machine": MACHINE}) as writer:
+    with TraceWriter(path, trace.header) as writer:
         writer.append(trace.store.in_order())
         writer.add_pieces(dict(trace.pieces.items()))
         writer.add_results(trace.results)
@@ -416,8 +416,6 @@ def traces(stage: Stage) -> None:
     stage.settle()
     stage.shoot_window("trace-closed")
 
-
-MACHINE = {"name": "workbench", "cpu": "AMD EPYC 7763", "cores": 2, "memory_bytes": 8 * 2**30}
 
 SCENES: tuple[tuple[str, Callable[[Stage], None]], ...] = (
     ("native", first_start),

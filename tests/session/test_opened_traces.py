@@ -21,6 +21,7 @@ from tests.trace.compared import in_start_order
 from tests.trace.synthetic import PIECES, make_records
 
 MODEL = made_model()
+CLOCK = {"utc": "2026-11-29T12:00:00.000+00:00"}
 
 
 @pytest.fixture
@@ -80,9 +81,7 @@ def opened(qtbot: QtBot, traces: OpenedTraces, path: Path) -> OpenedTrace:
 
 
 def test_a_trace_shows_what_a_live_run_shows(qtbot: QtBot, traces: OpenedTraces, tmp_path: Path) -> None:
-    run = opened(
-        qtbot, traces, write(tmp_path / "run.dscope", started="2026-11-29T12:00:00+00:00", machine={"name": "x"})
-    )
+    run = opened(qtbot, traces, write(tmp_path / "run.dscope", clock=CLOCK, machine={"processor": "x"}))
     assert run.state is SessionState.SAVED
     assert run.model == MODEL
     assert run.context == ContextSettings()

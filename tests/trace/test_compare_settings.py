@@ -19,8 +19,10 @@ def task(text: str, seed: int = 0) -> dict[str, Any]:
 
 
 def test_equal_headers_have_no_difference_whatever_was_measured_on_the_way() -> None:
-    ours = trace(model={"path": "/a/m.gguf", "n_params": 7, "load_ms": 3.0, "memory": [1]}, started="2026-01-01")
-    theirs = trace(model={"path": "/b/m.gguf", "n_params": 7, "load_ms": 9.0, "memory": [2]}, started="2026-01-02")
+    ours = trace(model={"path": "/a/m.gguf", "n_params": 7, "load_ms": 3.0, "memory": [1]}, clock={"utc": "2026-01-01"})
+    theirs = trace(
+        model={"path": "/b/m.gguf", "n_params": 7, "load_ms": 9.0, "memory": [2]}, clock={"utc": "2026-01-02"}
+    )
     assert differences_of(ours, theirs) == []
 
 

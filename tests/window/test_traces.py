@@ -15,13 +15,13 @@ from draftscope.panels.panel import Panel
 from draftscope.session.state import SessionState
 from draftscope.window.main_window import MainWindow
 from draftscope.window.open_dialog import OpenDialog
-from tests.session.test_opened_traces import write
+from tests.session.test_opened_traces import CLOCK, write
 from tests.window.conftest import load, reach, run_for
 
 
 @pytest.fixture
 def trace(tmp_path: Path) -> Path:
-    return write(tmp_path / "run.dscope", started="2026-11-29T12:00:00+00:00")
+    return write(tmp_path / "run.dscope", clock=CLOCK)
 
 
 def show(qtbot: QtBot, window: MainWindow, path: Path) -> None:

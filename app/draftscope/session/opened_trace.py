@@ -21,7 +21,7 @@ from draftscope.session.view_state import ViewState
 from draftscope.trace.acceptance import AcceptanceTable
 from draftscope.trace.errors import TraceError
 from draftscope.trace.pieces import PieceTable
-from draftscope.trace.report.run_facts import model_name, place_facts, recorded_at
+from draftscope.trace.report.run_facts import model_name, place_facts, place_name, recorded_at
 from draftscope.trace.store import TraceStore
 from draftscope.trace.trace import Trace
 from draftscope.trace.tracefile.follower import TraceFollower, TracePart
@@ -126,10 +126,8 @@ class OpenedTrace(ShownRun):
         parts = [model_name(header)]
         if when := recorded_at(header):
             parts.append(f"recorded {when}")
-        machine = header.get("machine")
-        name = machine.get("name") or machine.get("host") or machine.get("node") if isinstance(machine, dict) else None
-        if name:
-            parts.append(f"on {name}")
+        if place := place_name(header):
+            parts.append(f"on {place}")
         return " · ".join(parts)
 
     @property

@@ -14,11 +14,17 @@ GROUPS = ("prompt", "settings", "model", "granted", "build", "machine", "other")
 
 _MODEL_FACTS = ("n_", "description", "architecture", "size_bytes", "has_", "is_recurrent", "fingerprint", "metadata")
 _GRANTED = frozenset({"n_slots", "n_slots_asked", "n_ctx", "n_threads", "devices", "shifts", "why_not_shift"})
-_MEASURED = frozenset(
-    {"load_ms", "memory", "calibration", "calibration_ms", "path", "started", "started_at", "ended", "pid", "why"}
-)
+_MEASURED = frozenset({"load_ms", "memory", "calibration", "calibration_ms", "path", "draft_path", "why"})
 """Keys that differ between any two runs, or follow from the rest."""
 
+_HEADER_GROUPS = {
+    "program": "build",
+    "engine": "build",
+    "build": "build",
+    "machine": "machine",
+    "model_file": "model",
+    "draft_file": "model",
+}
 _TEXT_KEYS = ("prompt", "grammar", "json_schema", "stop")
 _MOST_CHARACTERS = 72
 _ABSENT = "not in the file"
@@ -71,14 +77,11 @@ def _facts(header: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], Any]]:
         if name not in ("prompts", "tasks"):
             yield from _flat("settings", name, value)
     for name, value in model.items():
-        yield from _flat(_group_of(name), name, value)
+        if name not in header and name not in _mapping(header.get("build")):
+            yield from _flat(_group_of(name), name, value)
     for name, value in header.items():
-        if name in ("program", "engine", "builds", "build"):
-            yield from _flat("build", name, value)
-        elif name == "machine":
-            yield from _flat("machine", name, value)
-        elif name not in ("settings", "model"):
-            yield from _flat("other", name, value)
+        if name not in ("settings", "model", "clock"):
+            yield from _flat(_HEADER_GROUPS.get(name, "other"), name, value)
 
 
 def tasks_of(header: Mapping[str, Any]) -> list[dict[str, Any]]:

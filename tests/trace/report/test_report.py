@@ -62,8 +62,8 @@ def whole_trace() -> Trace:
     trace.header = {
         "program": "draftscope test",
         "engine": "llama.cpp test",
-        "started": "2026-11-29T12:00:00+00:00",
-        "machine": {"name": "workbench", "memory_bytes": 2**33},
+        "clock": {"utc": "2026-11-29T12:00:00.000+00:00"},
+        "machine": {"processor": "workbench", "memory_bytes": 2**33},
         "model": {
             "path": "/models/tiny.gguf",
             "n_params": 7_000_000,

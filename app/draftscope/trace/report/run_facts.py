@@ -12,7 +12,7 @@ from draftscope.base import units
 from draftscope.trace.compare_settings import tasks_of
 from draftscope.trace.fallback_words import mechanism_words
 
-_WHEN = ("started", "started_at", "recorded_at")
+_TOLD_ELSEWHERE = frozenset({"program", "engine", "model", "settings", "machine", "clock", "model_file", "draft_file"})
 _TIME_FORM = "%d %b %Y, %H:%M %Z"
 
 Facts = Iterator[tuple[str, str]]
@@ -40,6 +40,8 @@ def model_facts(header: Mapping[str, Any]) -> Facts:
     yield from _named(
         model, {"n_params": "Parameters", "n_layer": "Layers", "n_embd": "Width", "n_vocab": "Vocabulary"}
     )
+    if fingerprint := mapping(header.get("model_file")).get("fingerprint"):
+        yield "Fingerprint", str(fingerprint)
     if "is_recurrent" in model:
         yield "State", "recurrent, beside a KV cache" if model["is_recurrent"] else "KV cache only"
 
@@ -70,8 +72,10 @@ def place_facts(header: Mapping[str, Any]) -> Facts:
     if "engine" in header or "engine" in model:
         patched = ", with this program's patches" if model.get("is_patched") else ""
         yield "Engine", f"{header.get('engine') or model.get('engine')}{patched}"
+    if machine := mapping(header.get("machine")):
+        yield from _flat("machine", machine)
     for key, value in header.items():
-        if key not in ("program", "engine", "model", "settings", *_WHEN):
+        if key not in _TOLD_ELSEWHERE:
             yield from _flat(_words(key), value)
 
 
@@ -117,15 +121,17 @@ def _named(found: Mapping[str, Any], names: Mapping[str, str]) -> Facts:
 
 def recorded_at(header: Mapping[str, Any]) -> str:
     """When a run began, in the reader's time zone; '' where the file does not say."""
-    value = next((header[key] for key in _WHEN if key in header), None)
+    value = mapping(header.get("clock")).get("utc")
     try:
-        if isinstance(value, str):
-            return datetime.fromisoformat(value).astimezone().strftime(_TIME_FORM)
-        if isinstance(value, int | float):
-            return datetime.fromtimestamp(value).astimezone().strftime(_TIME_FORM)
-    except (ValueError, OverflowError, OSError):
-        pass  # a file may hold anything
-    return ""
+        return datetime.fromisoformat(value).astimezone().strftime(_TIME_FORM) if isinstance(value, str) else ""
+    except (ValueError, OverflowError):  # a file may hold anything
+        return ""
+
+
+def place_name(header: Mapping[str, Any]) -> str:
+    """The machine in a few words; '' where the file does not say."""
+    machine = mapping(header.get("machine"))
+    return str(machine.get("processor") or machine.get("system") or "")
 
 
 def _flat(name: str, value: Any) -> Facts:
