@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from tests.trace.compared import in_start_order
 from tests.trace.synthetic import PIECES, make_records
 
 MODEL = made_model()
+ROOT = Path(__file__).resolve().parents[2]
 CLOCK = {"utc": "2026-11-29T12:00:00.000+00:00"}
 
 
@@ -181,6 +184,7 @@ def test_a_recording_that_goes_on_is_followed_to_its_end(qtbot: QtBot, traces: O
         assert run.is_running
         assert run.trace.n_records == 500
         assert run.missing == ()
+        assert run.chats.chat(0).first_token == 0  # it is being written
         writer.append(records[500:900])
         qtbot.waitUntil(lambda: (traces.poll(), run.trace.n_records == 900)[1], timeout=10_000)
         assert run.is_running
@@ -193,6 +197,28 @@ def test_a_recording_that_goes_on_is_followed_to_its_end(qtbot: QtBot, traces: O
     assert run.trace.n_records == len(records)
     assert run.acceptance.total().n_tokens > 0
     assert run.chats.chat(0).dialogue.turns[-1].text == "answer 0"
+    assert run.chats.chat(0).first_token is None
+    assert run.missing == ()
+
+
+def test_a_recorder_that_is_killed_ends_what_is_followed(qtbot: QtBot, traces: OpenedTraces, tmp_path: Path) -> None:
+    path = tmp_path / "run.dscope"
+    script = (
+        "import sys, time; from draftscope.trace.tracefile import TraceWriter; from tests.trace.synthetic import *;"
+        "writer = TraceWriter(sys.argv[1], {}); writer.append(make_records(20)); writer.add_pieces(PIECES);"
+        "time.sleep(60)"
+    )
+    recorder = subprocess.Popen([sys.executable, "-c", script, str(path)], cwd=ROOT)
+    try:
+        qtbot.waitUntil(lambda: path.exists() and n_in_file(path) > 0, timeout=20_000)
+        run = opened(qtbot, traces, path)
+        assert run.is_running
+    finally:
+        recorder.kill()
+        recorder.wait()
+    qtbot.waitUntil(lambda: (traces.poll(), not run.is_running)[1], timeout=10_000)
+    assert run.trace.n_records == len(make_records(20))
+    assert "cut off" in run.missing[0]
 
 
 def n_in_file(path: Path) -> int:

@@ -89,7 +89,7 @@ class CardTalk(QObject):
     def refresh(self) -> None:
         """Bring the card up to date; cheap where nothing was said."""
         chat, why_not = self._chats.chat(self._slot), self._chats.why_not(self._slot)
-        is_answering = self._chats.is_answering(self._slot)
+        is_answering = not self._is_saved and self._chats.is_answering(self._slot)
         is_plain = chat.dialogue.is_plain
         is_brief = self._card.width() < BRIEF_WIDTH
         state = (chat.revision, self._session.trace.generation, is_brief)

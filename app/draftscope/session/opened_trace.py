@@ -8,7 +8,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject
 
-from draftscope.engine.events import Records
+from draftscope.engine.events import Kind, Records
 from draftscope.engine.protocol import ContextSettings, LogLine, MemoryUse, ModelReport, SlotResult, SlotTask
 from draftscope.session.chats import Chats
 from draftscope.session.held_slots import HeldSlots
@@ -25,6 +25,7 @@ from draftscope.trace.report.run_facts import model_name, place_facts, place_nam
 from draftscope.trace.store import TraceStore
 from draftscope.trace.trace import Trace
 from draftscope.trace.tracefile.follower import TraceFollower, TracePart
+from draftscope.trace.tracefile.reader import CUT_OFF
 
 
 @dataclass(slots=True)
@@ -58,7 +59,7 @@ class OpenedTrace(ShownRun):
         self.chats = Chats(self, self)
         self._take_header()
         self._take_lines(self.source.log)
-        self.slots.follow(self.trace.in_order())
+        self.slots.follow(self.trace.kind(Kind.OPERATION))
         self._tell_meter()
 
     # ---- what panels read
@@ -171,14 +172,15 @@ class OpenedTrace(ShownRun):
         self._take_lines(part.log)
         self.source.memory += part.memory
         self.source.is_complete = part.is_complete
-        results_changed = part.results != self.source.results
+        has_news = (part.header, part.results) != (self.source.header, self.source.results)
         self.source.header, self.source.results = part.header, part.results
         if part.arrays:
             self.trace.append_arrays(part.arrays)
         if len(part.records):
             self._take_records(part.records)
-        if results_changed or len(part.records):
+        if has_news or (part.records["kind"] == Kind.SLOT).any():  # a task has begun or ended
             self._take_header()
+        if len(part.records) or part.arrays:
             self.records_appended.emit()
 
     def _take_records(self, records: Records) -> None:
@@ -197,12 +199,15 @@ class OpenedTrace(ShownRun):
         self._model = model_of(self.source)
         self._tasks = run_tasks(self.source)
         self._results = results_of(self.source)
-        self.chats.show_saved(chats_of(self.source, self._tasks, self._results))
+        self.chats.show_saved(chats_of(self.source, self._tasks, self._results, goes_on=self.is_running))
 
     def _tell_meter(self) -> None:
         self.meter.n_records, self.meter.n_dropped = self.trace.n_records, self.trace.n_missing
 
     def _end(self) -> None:
         self._follower = None
+        if not self.source.is_complete:
+            self.source.missing.append(CUT_OFF)
+        self._take_header()
         self.state_changed.emit()
         self.run_finished.emit()

@@ -73,8 +73,10 @@ def _tasks_in_order(trace: Trace) -> Iterator[SlotTask]:
             yield SlotTask(slot, prompt)
 
 
-def chats_of(trace: Trace, tasks: tuple[SlotTask, ...], results: list[SlotResult]) -> dict[int, SlotChat]:
-    """The conversation of each slot, with the places of its answers in the trace."""
+def chats_of(
+    trace: Trace, tasks: tuple[SlotTask, ...], results: list[SlotResult], *, goes_on: bool
+) -> dict[int, SlotChat]:
+    """The conversation of each slot with the places of its answers; ``goes_on``: the last one may be unfinished."""
     tasks_by_slot: dict[int, list[SlotTask]] = defaultdict(list)
     results_by_slot: dict[int, list[SlotResult]] = defaultdict(list)
     for task in tasks:
@@ -82,10 +84,10 @@ def chats_of(trace: Trace, tasks: tuple[SlotTask, ...], results: list[SlotResult
     for result in results:
         results_by_slot[result.slot].append(result)
     slots = sorted(set(trace.store.slots()) | set(tasks_by_slot))
-    return {slot: _chat(trace, slot, tasks_by_slot[slot], results_by_slot[slot]) for slot in slots}
+    return {slot: _chat(trace, slot, tasks_by_slot[slot], results_by_slot[slot], goes_on=goes_on) for slot in slots}
 
 
-def _chat(trace: Trace, slot: int, tasks: list[SlotTask], results: list[SlotResult]) -> SlotChat:
+def _chat(trace: Trace, slot: int, tasks: list[SlotTask], results: list[SlotResult], *, goes_on: bool) -> SlotChat:
     tokens = trace.store.kind(Kind.TOKEN)
     own = tokens[tokens["slot"] == slot]
     places = _places(trace, slot, own)
@@ -94,16 +96,23 @@ def _chat(trace: Trace, slot: int, tasks: list[SlotTask], results: list[SlotResu
         result = results[number] if number < len(results) else None
         prompt = tasks[number].prompt if number < len(tasks) else Prompt()
         _begin(chat, prompt)
-        answer = own[first:end]
-        text = trace.pieces.text(answer["token"][answer["code"] != Origin.REJECTED].tolist())
-        # Without text the tokens are shown as such: an answer of no text would have no place.
-        turn = chat.dialogue.take_answer(result) if result and result.text else chat.dialogue.take_cut_off(text)
+        if goes_on and result is None and number == len(places) - 1:
+            chat.first_token = first
+            break
+        if result is not None and result.text:
+            turn = chat.dialogue.take_answer(result)
+        else:  # cut off, or without text, whose tokens are shown as such
+            turn = chat.dialogue.take_cut_off(_kept_text(trace, own[first:end]))
         if turn is not None:
             chat.places[turn.number] = (first, end)
         chat.error = result.error if result is not None else ""
     if not places and tasks:
         _begin(chat, tasks[0].prompt)
     return chat
+
+
+def _kept_text(trace: Trace, tokens: Records) -> str:
+    return trace.pieces.text(tokens["token"][tokens["code"] != Origin.REJECTED].tolist())
 
 
 def _begin(chat: SlotChat, prompt: Prompt) -> None:

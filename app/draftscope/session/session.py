@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import assert_never
 
@@ -215,7 +216,14 @@ class Session(ShownRun):
 
     def snapshot(self) -> Callable[[], Trace]:
         """See ``ShownRun``."""
-        return self._record.snapshot().trace
+        snapshot = self._record.snapshot()
+        log = [(line.t_ns, line.level, line.text) for line in self.log.lines]
+        memory = [(0, use.kind, use.host_bytes, use.device_bytes) for use in self.memory]
+
+        def make_trace() -> Trace:
+            return replace(snapshot.trace(), log=log, memory=memory)
+
+        return make_trace
 
     # ---- what can be asked for
 
