@@ -12,7 +12,14 @@ from draftscope.base import units
 from draftscope.trace.compare_settings import tasks_of
 from draftscope.trace.fallback_words import mechanism_words
 
-_TOLD_ELSEWHERE = frozenset({"program", "engine", "model", "settings", "machine", "clock", "model_file", "draft_file"})
+_TOLD_ELSEWHERE = frozenset(
+    {
+        *("program", "engine", "model", "settings", "machine", "build", "clock", "model_file", "draft_file"),
+        *("draftscope", "is_patched", "devices"),
+    }
+)
+"""Keys of the header, of its build and of its machine that other facts repeat."""
+
 _TIME_FORM = "%d %b %Y, %H:%M %Z"
 
 Facts = Iterator[tuple[str, str]]
@@ -72,8 +79,11 @@ def place_facts(header: Mapping[str, Any]) -> Facts:
     if "engine" in header or "engine" in model:
         patched = ", with this program's patches" if model.get("is_patched") else ""
         yield "Engine", f"{header.get('engine') or model.get('engine')}{patched}"
-    if machine := mapping(header.get("machine")):
-        yield from _flat("machine", machine)
+    build, machine = mapping(header.get("build")), mapping(header.get("machine"))
+    for found in (build, machine):
+        for key, value in found.items():
+            if key not in _TOLD_ELSEWHERE:
+                yield from _flat(_capital(_words(key.removeprefix("n_"))), value)
     for key, value in header.items():
         if key not in _TOLD_ELSEWHERE:
             yield from _flat(_words(key), value)
@@ -142,8 +152,14 @@ def _flat(name: str, value: Any) -> Facts:
             yield from _flat(f"{name}: {_words(key)}", item)
     elif isinstance(value, bool):
         yield name, "yes" if value else "no"
+    elif isinstance(value, list) and value and all(isinstance(item, str) for item in value):
+        yield name, ", ".join(value)
     elif value not in (None, "", []):
         yield name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _words(name: Any) -> str:
