@@ -91,8 +91,9 @@ def test_without_repeats_times_change_from_a_factor_on_and_counts_at_once() -> N
     assert verdict(1.2, Unit.COUNT) is Verdict.HIGHER
 
 
-def test_bytes_are_compared_exactly_and_single_counts_are_not_judged() -> None:
-    assert judge([Measure(100.0)], [Measure(101.0)], Unit.BYTES).verdict is Verdict.HIGHER
+def test_bytes_change_from_a_thousandth_on_and_single_counts_are_not_judged() -> None:
+    assert judge([Measure(1e6)], [Measure(1e6 + 1_100)], Unit.BYTES).verdict is Verdict.HIGHER
+    assert judge([Measure(1e6)], [Measure(1e6 + 900)], Unit.BYTES).verdict is Verdict.NOISE
     assert judge([Measure(0.0)], [Measure(4.0)], Unit.BYTES).verdict is Verdict.HIGHER
     assert judge([Measure(59.0)], [Measure(61.0)], Unit.COUNT).verdict is Verdict.TOO_FEW
     assert judge([Measure(59.0)], [None], Unit.COUNT).verdict is Verdict.ONLY_A

@@ -30,6 +30,9 @@ MIN_FACTOR = 2.0
 """Without enough pairs, speeds and times that differ by less are not called changed. Of 210 pairs of equal runs on a
 machine with two cores and much other work on it, speeds differed by up to 1.7 times, times by up to 1.9 times."""
 
+MIN_BYTES_CHANGE = 0.001
+"""Sizes of saved states differ by some bytes with the positions in them."""
+
 # Two-sided 99.9 % quantiles of Student's t, from 4 degrees of freedom on; 3.29 is the normal's.
 _T: tuple[float, ...] = (
     8.610,
@@ -55,7 +58,7 @@ METHOD = (
     f"interval: 99.9 % t interval of the ratio B / A, from the ratios of {MIN_PAIRS} or more pairs of runs, with fewer "
     "pairs from those of blocks of rounds with equal shares of the tokens; a change is called one when 1 lies outside, "
     f"and with fewer than {MIN_PAIRS} pairs speeds and times must also differ by {MIN_FACTOR:g} times, since two "
-    "processes of one program are not equally fast; bytes are compared exactly"
+    f"processes of one program are not equally fast; bytes change from {MIN_BYTES_CHANGE:.1%} on"
 )
 """The method in words, for tables, files and tooltips."""
 
@@ -152,7 +155,8 @@ def _verdict(
     a, b = (float(np.median([pair[side].value for pair in pairs])) for side in (0, 1))
     direction = Verdict.HIGHER if (ratio > 1 if math.isfinite(ratio) else b > a) else Verdict.LOWER
     if unit is Unit.BYTES:
-        return direction
+        is_same = math.isfinite(ratio) and abs(math.log(ratio)) < MIN_BYTES_CHANGE
+        return Verdict.NOISE if is_same else direction
     low, high = interval
     if math.isnan(low):
         return Verdict.TOO_FEW
