@@ -18,9 +18,9 @@ from draftscope.panels.script import EDIT, Mark, Style
 from draftscope.session.comparing import Side
 from draftscope.session.samples import CHAT_EXAMPLES, demo_request
 from draftscope.session.state import SessionState
-from draftscope.window.recordings_dialog import RecordingsDialog
 from draftscope.trace.tracefile import TraceWriter
 from draftscope.window.compare_window import CompareWindow
+from draftscope.window.recordings_dialog import RecordingsDialog
 from tests.models.make_random import cached_models
 from tests.models.rpc_server import RpcServerProcess
 from tests.screens.stage import Stage

@@ -135,7 +135,7 @@ ACTIONS = (
         "File",
         "The runs that were recorded: open, pin, copy or delete them",
         Commands.show_recordings,
-        "Ctrl+R",
+        "Ctrl+Shift+R",
         group=1,
         why_not=why_not_recordings,
     ),
