@@ -1,7 +1,11 @@
-"""Which events go on one track of a Chrome trace, in which order, and with which ends, so that slices nest strictly."""
+"""Which events go on one track, in which order, and with which ends, so that slices nest strictly.
+
+Chrome's and Perfetto's files are both written from this, so they agree slice by slice.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -52,10 +56,28 @@ class TrackLayout:
     def __len__(self) -> int:
         return len(self.t_ns)
 
-    def tokens_of(self, round_index: int) -> Ints:
-        """Indices of the TOKEN records that belong to a ROUND record, in order of time."""
-        first, last = np.searchsorted(self.token_round, [round_index, round_index + 1])
-        return self.token_index[first:last]
+    def tokens_of(self, rounds: Ints) -> tuple[Ints, Ints]:
+        """TOKEN records of ROUND records (R,).
+
+        Returns:
+            indices of the tokens, round after round and in order of time within one; how many each round has (R,).
+        """
+        first = np.searchsorted(self.token_round, rounds)
+        counts = np.searchsorted(self.token_round, rounds, "right") - first
+        return self.token_index[expanded(first, counts)], counts
+
+    def groups(self, chunk: slice) -> Iterator[tuple[Part, Kind, Ints]]:
+        """Places of a chunk's items, by part and kind: int64 (G,), rising."""
+        key = self.part[chunk] << 8 | self.kind[chunk]
+        for value in np.unique(key).tolist():
+            yield Part(value >> 8), Kind(value & 0xFF), np.flatnonzero(key == value) + chunk.start
+
+
+def expanded(first: Ints, counts: Ints) -> Ints:
+    """The numbers first[i], first[i] + 1, ... , ``counts[i]`` of them, for each i in turn: int64 (sum of counts,)."""
+    ends = np.cumsum(counts)
+    numbers: Ints = np.arange(int(counts.sum())) + np.repeat(first - (ends - counts), counts)
+    return numbers
 
 
 def lay_out(records: ByKind, slot: int, first_flow: int) -> TrackLayout:
