@@ -42,13 +42,13 @@ def flow_event(slot: int, flow: int, t_ns: int, *, is_start: bool) -> str:
 
 
 def counter_events(name: str, unit: str, t_ns: Sequence[int], values: Sequence[int]) -> list[str]:
-    """ "C" events: from each time on the counter has the value beside it."""
+    """Events "C": from each time on the counter has the value beside it."""
     head, middle = f'{{"ph":"C","pid":{PID},"ts":', f',"name":{_json(name)},"args":{{{_json(unit)}:'
     return [f"{head}{microseconds(t)}{middle}{value}}}}}" for t, value in zip(t_ns, values, strict=True)]
 
 
 def slice_events(kind: Kind, records: Records, t_zero_ns: int, end_ns: NDArray[np.int64], args: list[str]) -> list[str]:
-    """ "X" events of one kind. ``end_ns`` (K,): ends on the track, at or before those of the records."""
+    """Events "X" of one kind. ``end_ns`` (K,): ends on the track, at or before those of the records."""
     starts, names = _starts(kind, records, t_zero_ns), name_texts(names_of(kind, records))
     durations = (end_ns - records["t_start_ns"]).tolist()
     return [
@@ -58,7 +58,7 @@ def slice_events(kind: Kind, records: Records, t_zero_ns: int, end_ns: NDArray[n
 
 
 def instant_events(kind: Kind, records: Records, t_zero_ns: int, args: list[str]) -> list[str]:
-    """ "i" events: a fallback, a slot's new state, an operation that took no time, a token outside any round."""
+    """Events "i": a fallback, a slot's new state, an operation that took no time, a token outside any round."""
     starts, names = _starts(kind, records, t_zero_ns), name_texts(names_of(kind, records))
     return [
         f'{{"ph":"i","s":"t",{start},"name":{name},"args":{arguments}}}'
@@ -69,9 +69,7 @@ def instant_events(kind: Kind, records: Records, t_zero_ns: int, args: list[str]
 def _starts(kind: Kind, records: Records, t_zero_ns: int) -> list[str]:
     times, threads = (records["t_start_ns"] - t_zero_ns).tolist(), (records["slot"].astype(int) - ENGINE_TRACK).tolist()
     end = f',"cat":"{category(kind)}"'
-    return [
-        f'"pid":{PID},"tid":{thread},"ts":{microseconds(t)}{end}' for t, thread in zip(times, threads, strict=True)
-    ]
+    return [f'"pid":{PID},"tid":{thread},"ts":{microseconds(t)}{end}' for t, thread in zip(times, threads, strict=True)]
 
 
 def name_texts(naming: Naming) -> list[str]:

@@ -82,7 +82,8 @@ def memory_counters(records: ByKind) -> list[Counter]:
 
 
 def _of_slot(records: Records, slot: int) -> Records:
-    return records[records["slot"] == slot]
+    found: Records = records[records["slot"] == slot]
+    return found
 
 
 def _counter(name: str, unit: str, times: list[Ints], values: list[NDArray[np.int64]]) -> Counter:
