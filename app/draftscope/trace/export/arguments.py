@@ -27,6 +27,7 @@ from draftscope.engine.events import (
     SlotState,
     StopReason,
 )
+from draftscope.engine.probes import FAULTS, Probes, RestoreKind, StateStatus
 from draftscope.trace.pieces import PieceTable
 
 Words = Callable[[int], str]
@@ -71,6 +72,11 @@ def words_of(enum: type[IntEnum], prefix: str = "", suffix: str = "") -> Words:
     return functools.cache(lambda code: f"{prefix}{word(enum, code)}{suffix}")
 
 
+def fault_word(code: int) -> str:
+    """The name of a fault; a number without a name is told as such."""
+    return str(FAULTS[code]) if 0 <= code < len(FAULTS) else f"unknown {code}"
+
+
 def track_name(slot: int) -> str:
     """What a slot's track is called."""
     return "engine (decodes shared by all slots)" if slot == ENGINE_TRACK else f"slot {slot}"
@@ -94,14 +100,19 @@ _NAMES: dict[Kind, Words] = {
     Kind.SLOT: words_of(SlotState),
     Kind.OPERATION: words_of(Operation, "operation: "),
     Kind.TOKEN: words_of(Origin, suffix=" token"),
+    Kind.ROW: lambda _fault: "pending row",
 }
 
 
 class ArgumentTable:
-    """Makes the arguments of records. ``with_text`` False leaves out token ids and what they stand for."""
+    """Makes the arguments of records. ``with_text`` False leaves out token ids and what they stand for.
 
-    def __init__(self, pieces: PieceTable, *, with_text: bool) -> None:
+    Spans of probes get what was measured from ``probes``.
+    """
+
+    def __init__(self, pieces: PieceTable, probes: Probes, *, with_text: bool) -> None:
         self._with_text = with_text
+        self._probes = probes[np.argsort(probes["t_start_ns"], kind="stable")]
         self._piece: Words = functools.cache(lambda token: pieces.text((token,)))
 
     def of_slices(self, kind: Kind, records: Records, end_ns: NDArray[np.int64]) -> list[Argument]:
@@ -140,7 +151,7 @@ class ArgumentTable:
             case Kind.TOKEN:
                 return self.of_tokens(records)
             case Kind.SPAN:
-                return _of_spans(records)
+                return [*_of_spans(records), *_of_probes(records, self._probes)]
             case Kind.ROUND:
                 return _of_rounds(records)
             case Kind.SLOT:
@@ -195,6 +206,13 @@ def _of_events(kind: Kind, records: Records) -> list[Argument]:
             _worded("asked", records, "n", Mechanism),
             _worded("used", records, "m", Mechanism),
         ]
+    if kind == Kind.ROW:
+        return [
+            _number("position", records, "position"),
+            _number("position_found", records, "n"),
+            _number("n_waiting", records, "m"),
+            Argument("fault", records["code"].astype(np.int64), fault_word),
+        ]
     if kind == Kind.OPERATION:
         return [
             _number("n_tokens", records, "position"),
@@ -209,6 +227,40 @@ def _of_events(kind: Kind, records: Records) -> list[Argument]:
         _number("size_bytes", records, "size_bytes"),
     ]
     return [*arguments, _number("n_replay", records, "m")] if kind == Kind.RESTORE else arguments
+
+
+_PROBE_ARGUMENTS: dict[str, Words | None] = {
+    "kind": words_of(RestoreKind),
+    "fault": fault_word,
+    "row_position": None,
+    "restored_position": None,
+    "restored_n_differing": None,
+    "restored_max_abs": None,
+    "without_position": None,
+    "without_max_abs": None,
+    "saved_accepted": None,
+    "restored_accepted": None,
+    "state_status": words_of(StateStatus),
+    "n_layers_differing": None,
+}
+"""Columns of a probe's result that its span tells; the tables have all."""
+
+
+def _of_probes(spans: Records, probes: Probes) -> list[Argument]:
+    """What the probes that some of these spans (K,) are the time of have found. ``probes``: by start."""
+    if len(probes) == 0 or not (spans["code"] == Phase.PROBE).any():
+        return []
+    place = np.searchsorted(probes["t_start_ns"], spans["t_start_ns"]).clip(max=len(probes) - 1)
+    found = probes[place]
+    is_probe = (spans["code"] == Phase.PROBE) & (found["t_start_ns"] == spans["t_start_ns"])
+    arguments = []
+    for name, words in _PROBE_ARGUMENTS.items():
+        values = found[name]
+        if values.dtype.kind == "f":
+            arguments.append(_figure(name, values, is_probe & np.isfinite(values)))
+        else:
+            arguments.append(Argument(name, values.astype(np.int64), words, is_probe))
+    return arguments
 
 
 def _number(name: str, records: Records, column: str, present: NDArray[np.bool_] | None = None) -> Argument:

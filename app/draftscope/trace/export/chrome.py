@@ -78,7 +78,7 @@ class _Document:
     def __init__(self, source: Source, watch: Watch) -> None:
         self._source = source
         self._watch = watch
-        self._arguments = ArgumentTable(source.pieces, with_text=source.with_text)
+        self._arguments = ArgumentTable(source.pieces, source.probes, with_text=source.with_text)
 
     def chunks(self) -> Iterator[str]:
         """The text, in pieces."""

@@ -36,8 +36,8 @@ def export_csv(
         FileExistsError: the folder holds other files, which stay as they are.
     """
     source = Source(trace, with_text=with_text)
-    watch = Watch(source.n_records, progress, cancelled)
     reader = TableReader(source)
+    watch = Watch(reader.n_rows, progress, cancelled)
     with replacing_folder(Path(path), NAMES) as folder:
         (folder / "run.json").write_text(to_json(source.about()) + "\n", encoding="ascii")
         _write(folder / "columns.csv", ("table", "column", "type", "unit", "meaning"), [_described(reader)])

@@ -96,6 +96,7 @@ def lay_out(records: ByKind, slot: int, first_flow: int) -> TrackLayout:
         _moments(records, Kind.FALLBACK, chosen[Kind.FALLBACK], Part.INSTANT),
         _moments(records, Kind.SLOT, chosen[Kind.SLOT], Part.INSTANT),
         _moments(records, Kind.OPERATION, moments, Part.INSTANT),
+        _moments(records, Kind.ROW, chosen[Kind.ROW], Part.INSTANT),
         _moments(records, Kind.TOKEN, free_tokens, Part.INSTANT),
     ]
     items = np.concatenate(groups, axis=1)

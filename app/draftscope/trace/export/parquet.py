@@ -47,8 +47,8 @@ def export_parquet(
     if reason := why_no_parquet():
         raise TraceError(reason)
     source = Source(trace, with_text=with_text)
-    watch = Watch(source.n_records, progress, cancelled)
     reader = TableReader(source)
+    watch = Watch(reader.n_rows, progress, cancelled)
     about = to_json(source.about())
     with replacing_folder(Path(path), NAMES) as folder:
         for table in TABLES:

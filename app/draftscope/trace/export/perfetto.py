@@ -70,7 +70,7 @@ class _Packets:
     def __init__(self, source: Source, watch: Watch) -> None:
         self._source = source
         self._watch = watch
-        self._arguments = ArgumentTable(source.pieces, with_text=source.with_text)
+        self._arguments = ArgumentTable(source.pieces, source.probes, with_text=source.with_text)
         self._texts = InternedTexts()
         self._writer = PacketWriter(self._texts)
         self._n_tracks = 0

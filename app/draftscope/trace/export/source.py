@@ -18,6 +18,8 @@ class Source:
 
     Attributes:
         records: views, in order of arrival.
+        probes: what was measured of restores, ``PROBE_DTYPE``, in order of arrival; a view.
+        arrays: side arrays of the probes.
         pieces: of the trace; may go on growing.
         with_text: whether prompts, outputs, token ids and what they stand for are written.
         n_records: how many records there are, of all kinds.
@@ -26,6 +28,8 @@ class Source:
 
     def __init__(self, trace: Trace, *, with_text: bool) -> None:
         self.records: ByKind = {kind: trace.store.kind(kind) for kind in Kind}
+        self.probes = trace.store.probes
+        self.arrays = trace.store.arrays()
         self.pieces = trace.pieces
         self.with_text = with_text
         self.n_records = sum(len(records) for records in self.records.values())
@@ -54,6 +58,7 @@ class Source:
             "is_complete": self._trace.is_complete,
             "n_records": self.n_records,
             "n_missing_records": self._n_missing,
+            "n_probes": len(self.probes),
             "clock": "monotonic",
             "t_zero_ns": self.t_zero_ns,
         }

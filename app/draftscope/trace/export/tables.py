@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, NamedTuple
@@ -20,22 +20,26 @@ from draftscope.engine.events import (
     COLUMNS,
     ENGINE_TRACK,
     KINDS,
+    Column,
     FallbackReason,
     Kind,
     Mechanism,
     Operation,
     Origin,
     Phase,
-    Records,
     Reuse,
     SlotState,
     StopReason,
 )
-from draftscope.trace.export.arguments import Words, words_of
+from draftscope.engine.probes import FAULTS, LEVELS, PROBE_COLUMNS, RestoreKind, StateStatus
+from draftscope.trace.export.arguments import Words
 from draftscope.trace.export.source import Source
 
 CHUNK = 20_000
 """Rows that are made at once."""
+
+Names = Mapping[int, str]
+"""Codes and what is written for them."""
 
 INTEGER, NUMBER, TEXT = "int64", "float64", "string"
 """Types of columns."""
@@ -47,7 +51,7 @@ class TableColumn:
 
     Attributes:
         source: column of the records that it is made from.
-        enum: the names of its codes; None for numbers.
+        names: of its codes; None for numbers.
         is_text: text of a token, or a token id: left out where text is.
     """
 
@@ -56,7 +60,7 @@ class TableColumn:
     type: str
     unit: str
     meaning: str
-    enum: type[IntEnum] | None = None
+    names: Names | None = None
     is_text: bool = False
 
 
@@ -69,10 +73,10 @@ class Values(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Records of one kind; ``is_engine``: of the engine track only, or of slots only; None for all."""
+    """Records of one kind, or the results of probes; ``is_engine``: of the engine track only, or of slots only."""
 
     name: str
-    kind: Kind
+    kind: Kind | None
     columns: tuple[TableColumn, ...]
     is_engine: bool | None = None
 
@@ -93,10 +97,12 @@ def _table(kind: Kind, name: str, *columns: TableColumn, is_engine: bool | None 
 
 
 def _meaning(column: TableColumn, of_source: str) -> str:
-    if column.enum is None:
-        return column.meaning or of_source
-    names = ", ".join(code.name.lower() for code in column.enum)
-    return f"{of_source}: {names}"
+    meaning = column.meaning or of_source
+    return meaning if column.names is None else f"{meaning}: {', '.join(column.names.values())}"
+
+
+def _names(enum: type[IntEnum]) -> Names:
+    return {int(code): code.name.lower() for code in enum}
 
 
 def _integer(name: str, source: str, meaning: str = "", *, is_text: bool = False) -> TableColumn:
@@ -108,11 +114,30 @@ def _number(name: str, source: str, unit: str) -> TableColumn:
 
 
 def _words(name: str, source: str, enum: type[IntEnum]) -> TableColumn:
-    return TableColumn(name, source, TEXT, "", "", enum)
+    return TableColumn(name, source, TEXT, "", "", _names(enum))
 
 
 def _piece(name: str, source: str, meaning: str) -> TableColumn:
     return TableColumn(name, source, TEXT, "", meaning, is_text=True)
+
+
+_FAULTS = dict(enumerate(FAULTS))
+_PROBE_NAMES: dict[str, Names] = {
+    "level": dict(enumerate(LEVELS)),
+    "kind": _names(RestoreKind),
+    "mechanism": _names(Mechanism),
+    "fault": _FAULTS,
+    "state_status": _names(StateStatus),
+    "worst_part": {0: "conv", 1: "delta_net"},
+}
+_PROBE_TOKENS = ("saved_top", "restored_top", "without_top")
+
+
+def _of_probe(column: Column) -> TableColumn:
+    names = _PROBE_NAMES.get(column.name)
+    kind = TEXT if names is not None else NUMBER if "f" in column.dtype else INTEGER
+    made = TableColumn(column.name, column.name, kind, column.unit, "", names, is_text=column.name in _PROBE_TOKENS)
+    return dataclasses.replace(made, meaning=_meaning(made, column.meaning))
 
 
 _SIZE = _integer("size_bytes", "size_bytes")
@@ -200,8 +225,17 @@ TABLES = (
         _words("asked", "n", Mechanism),
         _words("used", "m", Mechanism),
     ),
+    _table(
+        Kind.ROW,
+        "rows",
+        TableColumn("fault", "code", TEXT, "", "", _FAULTS),
+        _integer("position", "position"),
+        _integer("position_found", "n"),
+        _integer("n_waiting", "m"),
+    ),
+    Table("probes", None, tuple(_of_probe(column) for column in PROBE_COLUMNS)),
 )
-"""All tables of records."""
+"""All tables."""
 
 
 class TableReader:
@@ -215,9 +249,14 @@ class TableReader:
         """The columns that are written."""
         return tuple(column for column in table.columns if self._source.with_text or not column.is_text)
 
-    def records(self, table: Table) -> Records:
-        """The records that are rows of the table, in order of arrival."""
-        records: Records = self._source.records[table.kind]
+    @property
+    def n_rows(self) -> int:
+        """Rows of all tables."""
+        return self._source.n_records + len(self._source.probes)
+
+    def records(self, table: Table) -> NDArray[np.void]:
+        """The records or probes that are rows of the table, in order of arrival."""
+        records = self._source.probes if table.kind is None else self._source.records[table.kind]
         if table.is_engine is not None:
             records = records[(records["slot"] == ENGINE_TRACK) == table.is_engine]
         return records
@@ -229,16 +268,12 @@ class TableReader:
             part = records[first : first + CHUNK]
             yield len(part), [self._values(column, part) for column in self.columns(table)]
 
-    def _values(self, column: TableColumn, records: Records) -> Values:
+    def _values(self, column: TableColumn, records: NDArray[np.void]) -> Values:
         numbers = records[column.source].astype(np.float64 if column.type == NUMBER else np.int64)
-        if column.enum is not None:
-            return Values(numbers, _enum_words(column.enum))
+        if column.names is not None:
+            names = column.names
+            return Values(numbers, lambda code: names.get(code, f"unknown {code}"))
         return Values(numbers, self._piece if column.type == TEXT else None)
-
-
-@functools.cache
-def _enum_words(enum: type[IntEnum]) -> Words:
-    return words_of(enum)
 
 
 def indexed_words(values: Values) -> tuple[list[str], NDArray[np.int64]]:
