@@ -163,6 +163,7 @@ class RunRecord:
         """What the run holds now, to be exported by another thread while this run or the next goes on."""
         return TraceSnapshot(
             [self.trace.kind(kind) for kind in Kind],
+            [SideArray(0, ArrayKind.RESULT, self.trace.probes), *self.trace.arrays()],
             dict(self.pieces.items()),
             [as_plain(result) for result in sorted(self._run.results, key=lambda result: result.slot)],
             self._header(),
@@ -182,11 +183,13 @@ class TraceSnapshot:
     def __init__(
         self,
         records: list[Records],
+        arrays: list[SideArray],
         pieces: dict[int, bytes],
         results: list[dict[str, Any]],
         header: dict[str, Any],
     ) -> None:
         self._records = records
+        self._arrays = arrays
         self._pieces = pieces
         self._results = results
         self._header = header
@@ -198,4 +201,5 @@ class TraceSnapshot:
         store = TraceStore()
         records = np.concatenate(self._records)
         store.append(records[np.argsort(records["sequence"], kind="stable")])
+        store.append_arrays(self._arrays)
         return Trace(self._header, store, PieceTable(self._pieces), self._results)
