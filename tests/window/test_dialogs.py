@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -354,16 +356,39 @@ def test_a_cancelled_export_goes_back_to_the_choice(
     dialog.reject()
 
 
-def test_a_failed_export_says_why_where_it_can_be_mended(qtbot: QtBot, window: MainWindow, tmp_path: Path) -> None:
+def test_a_failed_export_says_why_where_it_can_be_mended(
+    qtbot: QtBot, window: MainWindow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(formats, "export_trace", full)
     dialog = after_a_run(qtbot, window)
-    dialog.format.choose("csv")
-    (tmp_path / "letter.txt").write_text("Dear reader")
-    dialog.path.setText(str(tmp_path))
+    dialog.path.setText(str(tmp_path / "x.pftrace"))
     dialog.export_button.click()
     qtbot.waitUntil(dialog.export_button.isVisible)
-    assert "letter.txt" in dialog.note.text()
+    assert dialog.note.text() == f"Nothing was written. No space left on device: {tmp_path / 'x.pftrace'}."
     assert dialog.note.property("tone") == "bad"
+    dialog.path.setText(str(tmp_path / "y.pftrace"))
+    assert dialog.note.property("tone") == ""
     dialog.reject()
+
+
+def test_a_folder_with_other_files_is_refused_before_anything_is_written(window: MainWindow, tmp_path: Path) -> None:
+    dialog = ExportDialog(window.session, window.settings, window)
+    dialog.format.choose("csv")
+    dialog.path.setText(str(tmp_path))
+    assert dialog.export_button.isEnabled()
+    (tmp_path / "rounds.csv").touch()
+    dialog.path.setText(f"{tmp_path}/")
+    assert "will be replaced" in dialog.note.text()
+    (tmp_path / "letter.txt").write_text("Dear reader")
+    dialog.path.setText(str(tmp_path))
+    assert not dialog.export_button.isEnabled()
+    assert dialog.note.text() == "The folder holds other files (letter.txt). Name another folder."
+    dialog.path.setText(str(tmp_path / "letter.txt"))
+    assert "is a file" in dialog.note.text()
+    dialog.deleteLater()
 
 
 @pytest.mark.parametrize(

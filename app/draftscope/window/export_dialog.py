@@ -15,7 +15,6 @@ from PySide6.QtWidgets import (
     QLabel,
     QLineEdit,
     QPushButton,
-    QStackedLayout,
     QVBoxLayout,
     QWidget,
 )
@@ -28,6 +27,8 @@ from draftscope.window.export_notices import show_in_folder
 from draftscope.window.export_progress import ExportProgress
 from draftscope.window.export_target import named_for, what_happens, why_not_target
 from draftscope.window.format_choice import FormatChoice
+
+WIDTH = 640
 
 NO_PROBES = "This run has no probes, so there is nothing to write."
 
@@ -49,6 +50,7 @@ class ExportDialog(QDialog):
         self.with_text = QCheckBox("With the text of prompts and outputs")
         self.note = QLabel()
         self.progress = ExportProgress()
+        self._choice = QWidget()
         self.buttons = QDialogButtonBox()
         role = QDialogButtonBox.ButtonRole
         self.close_button = self.buttons.addButton("Cancel", role.RejectRole)
@@ -59,7 +61,7 @@ class ExportDialog(QDialog):
         self._build()
         self._connect()
         self._tell()
-        self.resize(640, self.sizeHint().height())
+        self._turn_to(self._choice)
 
     def _reasons(self) -> dict[str, str]:
         reasons = {one.id: why_not(one.id) for one in FORMATS}
@@ -91,21 +93,18 @@ class ExportDialog(QDialog):
         form = QFormLayout()
         form.addRow(self._place_label, row)
         form.addRow("", self.with_text)
-        choice = QWidget()
-        column = QVBoxLayout(choice)
+        column = QVBoxLayout(self._choice)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(14)
         column.addWidget(self.format)
         column.addLayout(form)
         column.addWidget(self.note)
-        column.addStretch(1)
-        self._pages = QStackedLayout()
-        self._pages.addWidget(choice)
-        self._pages.addWidget(self.progress)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(16, 16, 16, 12)
-        layout.setSpacing(12)
-        layout.addLayout(self._pages, 1)
+        layout.setSpacing(16)
+        layout.addWidget(self._choice)
+        layout.addWidget(self.progress)
+        layout.addStretch(1)
         layout.addWidget(self.buttons)
 
     def _connect(self) -> None:
@@ -144,10 +143,19 @@ class ExportDialog(QDialog):
         self._settings.set("export/with_text", self.with_text.isChecked())
         self._is_writing = self._session.exports.is_watched = True
         self.progress.begin(self._session.trace.n_records, path)
-        self._pages.setCurrentIndex(1)
+        self._turn_to(self.progress)
         self.export_button.hide()
         self.close_button.setFocus()
         self._session.export(chosen.id, path, with_text=self.with_text.isChecked())
+
+    def _turn_to(self, page: QWidget) -> None:
+        """Show the choice or the progress, as high as that needs."""
+        self._choice.setVisible(page is self._choice)
+        self.progress.setVisible(page is self.progress)
+        layout = self.layout()
+        assert layout is not None
+        layout.activate()
+        self.resize(WIDTH, max(layout.heightForWidth(WIDTH), layout.minimumSize().height()))
 
     def _on_format_changed(self) -> None:
         self.path.setText(str(named_for(Path(self.path.text().strip() or "run"), self.format.chosen)))
@@ -164,10 +172,10 @@ class ExportDialog(QDialog):
             return
         self._is_writing = False
         if job.error or job.is_cancelled:
-            self._pages.setCurrentIndex(0)
+            self._turn_to(self._choice)
             self.export_button.show()
             self._say(
-                f"Nothing was written: {job.error}" if job.error else "Cancelled; nothing was written.", job.error
+                f"Nothing was written. {job.error}" if job.error else "Cancelled; nothing was written.", job.error
             )
             return
         self.progress.finish(job)

@@ -32,7 +32,6 @@ class ExportProgress(QWidget):
         layout.addWidget(self.sentence)
         layout.addWidget(self.path)
         layout.addWidget(self.bar)
-        layout.addStretch(1)
 
     def begin(self, n_records: int, path: Path) -> None:
         """An export of so many records begins."""

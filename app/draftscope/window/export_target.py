@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from draftscope.trace.export.formats import FORMATS, Format
+from draftscope.trace.export.formats import FORMATS, Format, files_of
+from draftscope.trace.export.target import check_folder
 
 
 def stem_of(name: str) -> str:
@@ -31,16 +32,26 @@ def why_not_target(text: str, chosen: Format) -> str:
     if not path.parent.is_dir():
         return f"The folder {path.parent} does not exist."
     if chosen.is_folder:
-        return f"{path} is a file; {chosen.title} is written into a folder." if path.is_file() else ""
+        return _why_not_folder(path, chosen)
     if not path.name.endswith(chosen.suffixes):
         return f"The name must end in {' or '.join(chosen.suffixes)}."
     return f"{path} is a folder." if path.is_dir() else ""
 
 
+def _why_not_folder(path: Path, chosen: Format) -> str:
+    try:
+        check_folder(path, files_of(chosen))
+    except NotADirectoryError:
+        return f"{path} is a file; {chosen.title} is written into a folder."
+    except OSError as error:
+        return f"{error.strerror}. Name another folder."
+    return ""
+
+
 def what_happens(text: str, chosen: Format) -> str:
     """What an export will do to what is there."""
     path = Path(text).expanduser()
-    if not path.exists():
+    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         return ""
     if chosen.is_folder:
         return "There is a folder of this name: the files of an earlier export in it will be replaced."

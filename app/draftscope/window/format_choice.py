@@ -20,6 +20,7 @@ class _Sentence(QLabel):
         self.setWordWrap(True)
         self.setTextFormat(Qt.TextFormat.PlainText)
         self.setProperty("isDim", True)
+        self.setContentsMargins(0, 1, 0, 0)  # on one line with the choice
 
     def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802
         """Choose."""

@@ -77,6 +77,14 @@ FORMATS = (
 BY_ID = {one.id: one for one in FORMATS}
 
 
+def files_of(chosen: Format) -> tuple[str, ...]:
+    """Names of the files in the folder of an export; empty where it is one file."""
+    if not chosen.is_folder:
+        return ()
+    names: tuple[str, ...] = importlib.import_module(f"draftscope.trace.export.{chosen.module}").NAMES
+    return names
+
+
 class _Exporter(Protocol):
     def __call__(
         self, trace: Trace, path: Path, *, with_text: bool, progress: Progress | None, cancelled: Cancelled | None
