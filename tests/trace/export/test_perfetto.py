@@ -17,9 +17,10 @@ from draftscope.trace.export.arguments import rounded
 from draftscope.trace.export.interned import InternedTexts
 from draftscope.trace.export.perfetto import export_perfetto
 from draftscope.trace.trace import Trace
+from tests.trace.export.made_probes import with_probes
 from tests.trace.export.perfetto_reader import Slice, read_perfetto
 from tests.trace.export.test_chrome import RECORD, checkpoint, exported, of_phase
-from tests.trace.synthetic import PIECES, SyntheticRun, make_many, make_records, make_trace, record
+from tests.trace.synthetic import PIECES, T_START_NS, SyntheticRun, make_many, make_records, make_trace, record
 
 
 def perfetto(trace, path, **options):
@@ -82,6 +83,21 @@ def test_a_chrome_and_a_perfetto_file_agree_span_by_span(tmp_path, with_text):
     assert len(found.slices) > 10_000
     assert len(found.arrow_starts) > 500
     assert len(found.counters) == 4 * 3 + 1
+
+
+def test_what_probes_measured_is_a_moment_on_the_track_of_its_slot(tmp_path):
+    trace = with_probes(make_trace(make_records(5)))
+    trace.store.append(record(Kind.ROW, t_start_ns=T_START_NS + 9, code=2, position=571, n=592, m=3, round=1))
+    found = check_agreement(trace, tmp_path)
+    probes = [one for one in found.moments if one.category == "probe"]
+    assert [(one.track, one.t_ns, one.name) for one in probes] == [
+        ("slot 0", 0, "probe: rejection"), ("slot 0", 2_000, "probe: rejection"), ("slot 1", 1_000, "probe: rejection"),
+    ]  # fmt: skip
+    assert [one.arguments["restored_max_abs"] for one in probes] == [0, 0.5, 0.25]
+    assert "without_max_abs" not in probes[0].arguments
+    assert (probes[0].arguments["level"], probes[0].arguments["state_status"]) == ("state", "equal")
+    (row,) = (one for one in found.moments if one.category == "row")
+    assert row.arguments == {"round": 1, "position": 571, "position_found": 592, "n_waiting": 3, "fault": "zero_row"}
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)

@@ -14,6 +14,7 @@ from draftscope.engine.events import KINDS, Kind, Mechanism, Operation, Origin, 
 from draftscope.engine.probes import PROBE_DTYPE, Fault
 from draftscope.trace.errors import TraceCancelled, TraceError
 from draftscope.trace.export.csv_folder import NAMES, export_csv
+from draftscope.trace.export.layout import PROBE
 from draftscope.trace.export.parquet import export_parquet, why_no_parquet
 from draftscope.trace.export.tables import TABLES
 from draftscope.trace.trace import Trace
@@ -65,7 +66,7 @@ def test_all_tables_that_were_asked_for_are_there():
     assert names >= {
         "rounds", "decodes", "checkpoints", "restores", "tokens", "slots", "operations", "fallbacks", "probes",
     }  # fmt: skip
-    assert {table.kind for table in TABLES} == {*Kind, None}
+    assert {table.kind for table in TABLES} == {*Kind, PROBE}
 
 
 def test_a_row_says_in_words_what_the_record_says_in_numbers(tmp_path):

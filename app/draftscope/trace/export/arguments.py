@@ -27,7 +27,8 @@ from draftscope.engine.events import (
     SlotState,
     StopReason,
 )
-from draftscope.engine.probes import FAULTS, Probes, RestoreKind, StateStatus
+from draftscope.engine.probes import FAULTS, LEVELS, Probes, RestoreKind, StateStatus
+from draftscope.trace.export.layout import PROBE
 from draftscope.trace.pieces import PieceTable
 
 Words = Callable[[int], str]
@@ -82,40 +83,40 @@ def track_name(slot: int) -> str:
     return "engine (decodes shared by all slots)" if slot == ENGINE_TRACK else f"slot {slot}"
 
 
-def category(kind: Kind) -> str:
-    """The category of events made from records of a kind."""
-    return kind.name.lower()
+def category(kind: int) -> str:
+    """The category of events made from records of a kind, or from results of probes."""
+    return "probe" if kind == PROBE else Kind(kind).name.lower()
 
 
-def names_of(kind: Kind, records: Records) -> Naming:
+def names_of(kind: int, records: Records) -> Naming:
     """Names of the events of K records of one kind."""
-    column = "round" if kind == Kind.ROUND else "kind" if kind not in _NAMES else "code"
-    return Naming(records[column].astype(np.int64), _NAMES.get(kind, lambda code: word(Kind, code)))
+    column, words = _NAMES[kind]
+    return Naming(records[column].astype(np.int64), words)
 
 
-_NAMES: dict[Kind, Words] = {
-    Kind.SPAN: words_of(Phase),
-    Kind.ROUND: lambda number: f"round {number}",
-    Kind.FALLBACK: words_of(FallbackReason, "fallback: "),
-    Kind.SLOT: words_of(SlotState),
-    Kind.OPERATION: words_of(Operation, "operation: "),
-    Kind.TOKEN: words_of(Origin, suffix=" token"),
-    Kind.ROW: lambda _fault: "pending row",
+_NAMES: dict[int, tuple[str, Words]] = {
+    Kind.SPAN: ("code", words_of(Phase)),
+    Kind.ROUND: ("round", lambda number: f"round {number}"),
+    Kind.TOKEN: ("code", words_of(Origin, suffix=" token")),
+    Kind.SAVE: ("kind", lambda _kind: "save"),
+    Kind.RESTORE: ("kind", lambda _kind: "restore"),
+    Kind.FALLBACK: ("code", words_of(FallbackReason, "fallback: ")),
+    Kind.SLOT: ("code", words_of(SlotState)),
+    Kind.OPERATION: ("code", words_of(Operation, "operation: ")),
+    Kind.ROW: ("kind", lambda _kind: "pending row"),
+    PROBE: ("kind", words_of(RestoreKind, "probe: ")),
 }
+"""By kind the column of the records, and what makes a name of it."""
 
 
 class ArgumentTable:
-    """Makes the arguments of records. ``with_text`` False leaves out token ids and what they stand for.
+    """Makes the arguments of records. ``with_text`` False leaves out token ids and what they stand for."""
 
-    Spans of probes get what was measured from ``probes``.
-    """
-
-    def __init__(self, pieces: PieceTable, probes: Probes, *, with_text: bool) -> None:
+    def __init__(self, pieces: PieceTable, *, with_text: bool) -> None:
         self._with_text = with_text
-        self._probes = probes[np.argsort(probes["t_start_ns"], kind="stable")]
         self._piece: Words = functools.cache(lambda token: pieces.text((token,)))
 
-    def of_slices(self, kind: Kind, records: Records, end_ns: NDArray[np.int64]) -> list[Argument]:
+    def of_slices(self, kind: int, records: Records, end_ns: NDArray[np.int64]) -> list[Argument]:
         """Arguments of slices of one kind and one track; ``end_ns`` (K,): where they end on the track."""
         arguments = self._of(kind, records)
         is_cut = end_ns < records["t_start_ns"] + records["duration_ns"]
@@ -123,7 +124,7 @@ class ArgumentTable:
             arguments.append(Argument("recorded_us", records["duration_ns"] / 1e3, None, is_cut))
         return arguments
 
-    def of_moments(self, kind: Kind, records: Records) -> list[Argument]:
+    def of_moments(self, kind: int, records: Records) -> list[Argument]:
         """Arguments of moments of one kind."""
         arguments = self._of(kind, records)
         return [_number("round", records, "round"), *arguments] if kind == Kind.TOKEN else arguments
@@ -146,14 +147,16 @@ class ArgumentTable:
             ]
         return arguments
 
-    def _of(self, kind: Kind, records: Records) -> list[Argument]:
+    def _of(self, kind: int, records: Records) -> list[Argument]:
         match kind:
             case Kind.TOKEN:
                 return self.of_tokens(records)
             case Kind.SPAN:
-                return [*_of_spans(records), *_of_probes(records, self._probes)]
+                return _of_spans(records)
             case Kind.ROUND:
                 return _of_rounds(records)
+            case _ if kind == PROBE:
+                return _of_probes(records)
             case Kind.SLOT:
                 return [
                     _number("n_tokens", records, "position"),
@@ -199,7 +202,7 @@ def _of_rounds(records: Records) -> list[Argument]:
     ]
 
 
-def _of_events(kind: Kind, records: Records) -> list[Argument]:
+def _of_events(kind: int, records: Records) -> list[Argument]:
     if kind == Kind.FALLBACK:
         return [
             _number("position", records, "position"),
@@ -230,36 +233,37 @@ def _of_events(kind: Kind, records: Records) -> list[Argument]:
 
 
 _PROBE_ARGUMENTS: dict[str, Words | None] = {
-    "kind": words_of(RestoreKind),
+    "round": None,
+    "level": lambda code: str(LEVELS[code]) if code < len(LEVELS) else f"unknown {code}",
+    "mechanism": words_of(Mechanism),
     "fault": fault_word,
+    "position": None,
     "row_position": None,
     "restored_position": None,
     "restored_n_differing": None,
     "restored_max_abs": None,
     "without_position": None,
     "without_max_abs": None,
+    "companion_n_wrong": None,
     "saved_accepted": None,
     "restored_accepted": None,
+    "without_accepted": None,
     "state_status": words_of(StateStatus),
     "n_layers_differing": None,
+    "state_max_abs": None,
+    "duration_ns": None,
 }
-"""Columns of a probe's result that its span tells; the tables have all."""
+"""Columns of a probe's result that its event tells; the tables have all."""
 
 
-def _of_probes(spans: Records, probes: Probes) -> list[Argument]:
-    """What the probes that some of these spans (K,) are the time of have found. ``probes``: by start."""
-    if len(probes) == 0 or not (spans["code"] == Phase.PROBE).any():
-        return []
-    place = np.searchsorted(probes["t_start_ns"], spans["t_start_ns"]).clip(max=len(probes) - 1)
-    found = probes[place]
-    is_probe = (spans["code"] == Phase.PROBE) & (found["t_start_ns"] == spans["t_start_ns"])
+def _of_probes(probes: Probes) -> list[Argument]:
     arguments = []
     for name, words in _PROBE_ARGUMENTS.items():
-        values = found[name]
+        values = probes[name]
         if values.dtype.kind == "f":
-            arguments.append(_figure(name, values, is_probe & np.isfinite(values)))
+            arguments.append(_figure(name, values, np.isfinite(values)))
         else:
-            arguments.append(Argument(name, values.astype(np.int64), words, is_probe))
+            arguments.append(Argument(name, values.astype(np.int64), words))
     return arguments
 
 

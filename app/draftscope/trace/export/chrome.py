@@ -64,7 +64,7 @@ def export_chrome(
         OSError: the file cannot be written; nothing is left of it.
     """
     source = Source(trace, with_text=with_text)
-    watch = Watch(source.n_records, progress, cancelled)
+    watch = Watch(source.n_rows, progress, cancelled)
     path = Path(path)
     with replacing_file(path) as file, _text(file, path.resolve()) as text:
         for chunk in _Document(source, watch).chunks():
@@ -78,7 +78,7 @@ class _Document:
     def __init__(self, source: Source, watch: Watch) -> None:
         self._source = source
         self._watch = watch
-        self._arguments = ArgumentTable(source.pieces, source.probes, with_text=source.with_text)
+        self._arguments = ArgumentTable(source.pieces, with_text=source.with_text)
 
     def chunks(self) -> Iterator[str]:
         """The text, in pieces."""
@@ -118,7 +118,7 @@ class _Document:
                     events[place] = text
             yield events
 
-    def _events(self, slot: int, part: Part, kind: Kind, layout: TrackLayout, places: NDArray[np.int64]) -> list[str]:
+    def _events(self, slot: int, part: Part, kind: int, layout: TrackLayout, places: NDArray[np.int64]) -> list[str]:
         """Texts of the items at these places of a track, which are all of one part and kind."""
         t_zero_ns = self._source.t_zero_ns
         if part in (Part.FLOW_START, Part.FLOW_END):

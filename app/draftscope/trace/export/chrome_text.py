@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from draftscope.engine.events import ENGINE_TRACK, Kind, Records
+from draftscope.engine.events import ENGINE_TRACK, Records
 from draftscope.trace.export.arguments import Argument, Naming, Words, category, names_of
 
 PID = 1
@@ -47,7 +47,7 @@ def counter_events(name: str, unit: str, t_ns: Sequence[int], values: Sequence[i
     return [f"{head}{microseconds(t)}{middle}{value}}}}}" for t, value in zip(t_ns, values, strict=True)]
 
 
-def slice_events(kind: Kind, records: Records, t_zero_ns: int, end_ns: NDArray[np.int64], args: list[str]) -> list[str]:
+def slice_events(kind: int, records: Records, t_zero_ns: int, end_ns: NDArray[np.int64], args: list[str]) -> list[str]:
     """Events "X" of one kind. ``end_ns`` (K,): ends on the track, at or before those of the records."""
     starts, names = _starts(kind, records, t_zero_ns), name_texts(names_of(kind, records))
     durations = (end_ns - records["t_start_ns"]).tolist()
@@ -57,7 +57,7 @@ def slice_events(kind: Kind, records: Records, t_zero_ns: int, end_ns: NDArray[n
     ]
 
 
-def instant_events(kind: Kind, records: Records, t_zero_ns: int, args: list[str]) -> list[str]:
+def instant_events(kind: int, records: Records, t_zero_ns: int, args: list[str]) -> list[str]:
     """Events "i": a fallback, a slot's new state, an operation that took no time, a token outside any round."""
     starts, names = _starts(kind, records, t_zero_ns), name_texts(names_of(kind, records))
     return [
@@ -66,7 +66,7 @@ def instant_events(kind: Kind, records: Records, t_zero_ns: int, args: list[str]
     ]
 
 
-def _starts(kind: Kind, records: Records, t_zero_ns: int) -> list[str]:
+def _starts(kind: int, records: Records, t_zero_ns: int) -> list[str]:
     times, threads = (records["t_start_ns"] - t_zero_ns).tolist(), (records["slot"].astype(int) - ENGINE_TRACK).tolist()
     end = f',"cat":"{category(kind)}"'
     return [f'"pid":{PID},"tid":{thread},"ts":{microseconds(t)}{end}' for t, thread in zip(times, threads, strict=True)]

@@ -37,7 +37,7 @@ def export_csv(
     """
     source = Source(trace, with_text=with_text)
     reader = TableReader(source)
-    watch = Watch(reader.n_rows, progress, cancelled)
+    watch = Watch(source.n_rows, progress, cancelled)
     with replacing_folder(Path(path), NAMES) as folder:
         (folder / "run.json").write_text(to_json(source.about()) + "\n", encoding="ascii")
         _write(folder / "columns.csv", ("table", "column", "type", "unit", "meaning"), [_described(reader)])

@@ -5,7 +5,7 @@ Chrome's and Perfetto's files are both written from this, so they agree slice by
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -15,8 +15,11 @@ from numpy.typing import NDArray
 from draftscope.engine.events import Kind, Phase, Records
 
 Ints = NDArray[np.int64]
-ByKind = dict[Kind, Records]
-"""The records of a trace by kind, in order of arrival."""
+PROBE = 0
+"""Stands for a kind of record where what probes measured lies among the records: ``PROBE_DTYPE``."""
+
+ByKind = Mapping[int, Records]
+"""The records of a trace by kind, and under ``PROBE`` the results of its probes, in order of arrival."""
 
 _RANK = {Kind.ROUND: 0, Kind.SPAN: 1, Kind.SAVE: 2, Kind.RESTORE: 2, Kind.OPERATION: 3}
 """Who encloses whom among slices of equal start and end."""
@@ -66,11 +69,11 @@ class TrackLayout:
         counts = np.searchsorted(self.token_round, rounds, "right") - first
         return self.token_index[expanded(first, counts)], counts
 
-    def groups(self, chunk: slice) -> Iterator[tuple[Part, Kind, Ints]]:
+    def groups(self, chunk: slice) -> Iterator[tuple[Part, int, Ints]]:
         """Places of a chunk's items, by part and kind: int64 (G,), rising."""
         key = self.part[chunk] << 8 | self.kind[chunk]
         for value in np.unique(key).tolist():
-            yield Part(value >> 8), Kind(value & 0xFF), np.flatnonzero(key == value) + chunk.start
+            yield Part(value >> 8), value & 0xFF, np.flatnonzero(key == value) + chunk.start
 
 
 def expanded(first: Ints, counts: Ints) -> Ints:
@@ -97,6 +100,7 @@ def lay_out(records: ByKind, slot: int, first_flow: int) -> TrackLayout:
         _moments(records, Kind.SLOT, chosen[Kind.SLOT], Part.INSTANT),
         _moments(records, Kind.OPERATION, moments, Part.INSTANT),
         _moments(records, Kind.ROW, chosen[Kind.ROW], Part.INSTANT),
+        _moments(records, PROBE, chosen[PROBE], Part.INSTANT),
         _moments(records, Kind.TOKEN, free_tokens, Part.INSTANT),
     ]
     items = np.concatenate(groups, axis=1)
@@ -110,13 +114,13 @@ def ends_of(records: Records) -> Ints:
     return ends
 
 
-def _moments(records: ByKind, kind: Kind, index: Ints, part: Part, flow: Ints | None = None) -> Ints:
+def _moments(records: ByKind, kind: int, index: Ints, part: Part, flow: Ints | None = None) -> Ints:
     t_ns = records[kind]["t_start_ns"][index]
     same = np.ones_like(index)
     return np.stack([t_ns, part * same, kind * same, index, t_ns, -same if flow is None else flow])
 
 
-def _slices(records: ByKind, chosen: dict[Kind, Ints]) -> Ints:
+def _slices(records: ByKind, chosen: dict[int, Ints]) -> Ints:
     """Rounds, spans, saves, restores and operations by time, those that enclose first: int64 (6, K)."""
     parts = []
     for kind, rank in _RANK.items():
@@ -132,7 +136,7 @@ def _slices(records: ByKind, chosen: dict[Kind, Ints]) -> Ints:
     return rows
 
 
-def _is_told_by_record(records: ByKind, chosen: dict[Kind, Ints]) -> NDArray[np.bool_]:
+def _is_told_by_record(records: ByKind, chosen: dict[int, Ints]) -> NDArray[np.bool_]:
     """Spans (K,) of a save or restore that has a record of its own, which says more."""
     spans = records[Kind.SPAN][chosen[Kind.SPAN]]
     told = np.zeros(len(spans), np.bool_)
@@ -159,7 +163,7 @@ def nested_ends(start: Ints, end: Ints) -> Ints:
     return np.array(ends, np.int64)
 
 
-def _tokens_by_round(records: ByKind, chosen: dict[Kind, Ints]) -> tuple[Ints, Ints, Ints]:
+def _tokens_by_round(records: ByKind, chosen: dict[int, Ints]) -> tuple[Ints, Ints, Ints]:
     """Give each token to the round of its number in whose time it falls.
 
     Returns:
@@ -179,7 +183,7 @@ def _tokens_by_round(records: ByKind, chosen: dict[Kind, Ints]) -> tuple[Ints, I
     return owner[order], owned[order], tokens[~is_owned]
 
 
-def _arrows(records: ByKind, chosen: dict[Kind, Ints]) -> tuple[Ints, Ints]:
+def _arrows(records: ByKind, chosen: dict[int, Ints]) -> tuple[Ints, Ints]:
     """Pairs of SAVE and RESTORE indices: each restore with the newest save before it of its epoch and mechanism."""
     index = np.concatenate([chosen[Kind.SAVE], chosen[Kind.RESTORE]])
     is_restore = np.arange(len(index)) >= len(chosen[Kind.SAVE])

@@ -48,7 +48,7 @@ def export_parquet(
         raise TraceError(reason)
     source = Source(trace, with_text=with_text)
     reader = TableReader(source)
-    watch = Watch(reader.n_rows, progress, cancelled)
+    watch = Watch(source.n_rows, progress, cancelled)
     about = to_json(source.about())
     with replacing_folder(Path(path), NAMES) as folder:
         for table in TABLES:

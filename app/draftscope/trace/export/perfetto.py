@@ -57,7 +57,7 @@ def export_perfetto(
 ) -> None:
     """Write a trace in Perfetto's format; arguments and errors as ``export_chrome``'s."""
     source = Source(trace, with_text=with_text)
-    watch = Watch(source.n_records, progress, cancelled)
+    watch = Watch(source.n_rows, progress, cancelled)
     with replacing_file(Path(path)) as file:
         for packets in _Packets(source, watch).chunks():
             file.write(packets)
@@ -70,7 +70,7 @@ class _Packets:
     def __init__(self, source: Source, watch: Watch) -> None:
         self._source = source
         self._watch = watch
-        self._arguments = ArgumentTable(source.pieces, source.probes, with_text=source.with_text)
+        self._arguments = ArgumentTable(source.pieces, with_text=source.with_text)
         self._texts = InternedTexts()
         self._writer = PacketWriter(self._texts)
         self._n_tracks = 0
@@ -113,7 +113,7 @@ class _Packets:
             key = types << 8 | layout.kind[items]
             for value in np.unique(key[types != END]).tolist():
                 places = np.flatnonzero(key == value)
-                made = self._events(track, value >> 8, Kind(value & 0xFF), layout, items[places], flows)
+                made = self._events(track, value >> 8, value & 0xFF, layout, items[places], flows)
                 groups.append((made, places))
             yield (first + len(items)) / len(item), encoded(groups, len(items))
 
@@ -121,7 +121,7 @@ class _Packets:
         self,
         track: int,
         event_type: int,
-        kind: Kind,
+        kind: int,
         layout: TrackLayout,
         items: Ints,
         flows: dict[Part, tuple[Ints, Ints]],

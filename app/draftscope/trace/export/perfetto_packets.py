@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from draftscope.engine.events import Kind, Records
+from draftscope.engine.events import Records
 from draftscope.trace.export.arguments import Argument, category, names_of
 from draftscope.trace.export.interned import ARGUMENT_NAMES, CATEGORIES, NAMES, STRINGS, InternedTexts
 from draftscope.trace.export.protobuf import Ints, Messages, field
@@ -79,7 +79,7 @@ class PacketWriter:
 
     def events(
         self,
-        kind: Kind,
+        kind: int,
         records: Records,
         t_ns: Ints,
         track: int,

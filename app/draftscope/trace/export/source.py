@@ -8,7 +8,7 @@ import numpy as np
 
 from draftscope.engine.events import Kind
 from draftscope.trace.acceptance import DEFINITIONS
-from draftscope.trace.export.layout import ByKind
+from draftscope.trace.export.layout import PROBE, ByKind
 from draftscope.trace.json_text import without_text
 from draftscope.trace.trace import Trace
 
@@ -17,22 +17,24 @@ class Source:
     """The records of a trace by kind as they were at one moment, and what is told beside them.
 
     Attributes:
-        records: views, in order of arrival.
+        records: views, in order of arrival; what probes measured is among them.
         probes: what was measured of restores, ``PROBE_DTYPE``, in order of arrival; a view.
         arrays: side arrays of the probes.
         pieces: of the trace; may go on growing.
         with_text: whether prompts, outputs, token ids and what they stand for are written.
-        n_records: how many records there are, of all kinds.
+        n_records: how many records there are, of all kinds, without those of probes.
+        n_rows: records and results of probes.
         t_zero_ns: start of the first record; 0 without records.
     """
 
     def __init__(self, trace: Trace, *, with_text: bool) -> None:
-        self.records: ByKind = {kind: trace.store.kind(kind) for kind in Kind}
         self.probes = trace.store.probes
+        self.records: ByKind = {kind: trace.store.kind(kind) for kind in Kind} | {PROBE: self.probes}
         self.arrays = trace.store.arrays()
         self.pieces = trace.pieces
         self.with_text = with_text
-        self.n_records = sum(len(records) for records in self.records.values())
+        self.n_rows = sum(len(records) for records in self.records.values())
+        self.n_records = self.n_rows - len(self.probes)
         starts = [int(records["t_start_ns"].min()) for records in self.records.values() if len(records)]
         self.t_zero_ns = min(starts, default=0)
         self._trace = trace
@@ -43,7 +45,7 @@ class Source:
         return sorted({slot for records in self.records.values() for slot in np.unique(records["slot"]).tolist()})
 
     def n_of_slot(self, slot: int) -> int:
-        """Records of a slot, of all kinds."""
+        """Records and results of probes of a slot."""
         return sum(int(np.count_nonzero(records["slot"] == slot)) for records in self.records.values())
 
     def about(self) -> dict[str, Any]:

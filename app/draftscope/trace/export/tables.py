@@ -33,6 +33,7 @@ from draftscope.engine.events import (
 )
 from draftscope.engine.probes import FAULTS, LEVELS, PROBE_COLUMNS, RestoreKind, StateStatus
 from draftscope.trace.export.arguments import Words
+from draftscope.trace.export.layout import PROBE
 from draftscope.trace.export.source import Source
 
 CHUNK = 20_000
@@ -76,7 +77,7 @@ class Table:
     """Records of one kind, or the results of probes; ``is_engine``: of the engine track only, or of slots only."""
 
     name: str
-    kind: Kind | None
+    kind: int
     columns: tuple[TableColumn, ...]
     is_engine: bool | None = None
 
@@ -233,7 +234,7 @@ TABLES = (
         _integer("position_found", "n"),
         _integer("n_waiting", "m"),
     ),
-    Table("probes", None, tuple(_of_probe(column) for column in PROBE_COLUMNS)),
+    Table("probes", PROBE, tuple(_of_probe(column) for column in PROBE_COLUMNS)),
 )
 """All tables."""
 
@@ -249,14 +250,9 @@ class TableReader:
         """The columns that are written."""
         return tuple(column for column in table.columns if self._source.with_text or not column.is_text)
 
-    @property
-    def n_rows(self) -> int:
-        """Rows of all tables."""
-        return self._source.n_records + len(self._source.probes)
-
     def records(self, table: Table) -> NDArray[np.void]:
         """The records or probes that are rows of the table, in order of arrival."""
-        records = self._source.probes if table.kind is None else self._source.records[table.kind]
+        records = self._source.records[table.kind]
         if table.is_engine is not None:
             records = records[(records["slot"] == ENGINE_TRACK) == table.is_engine]
         return records
