@@ -29,6 +29,7 @@ class PerfettoTrace:
 
     tracks: list[str] = field(default_factory=list)
     parents: dict[str, str] = field(default_factory=dict)
+    ranks: dict[str, int] = field(default_factory=dict)
     units: dict[str, str] = field(default_factory=dict)
     slices: list[Slice] = field(default_factory=list)
     moments: list[Slice] = field(default_factory=list)
@@ -73,9 +74,11 @@ class _Reader:
         assert descriptor.uuid not in self._track_names
         if descriptor.HasField("process"):
             name = descriptor.process.process_name
+            assert descriptor.child_ordering == protos.TrackDescriptor.EXPLICIT
         else:
             name = descriptor.name
             self.trace.parents[name] = self._track_names[descriptor.parent_uuid]
+            self.trace.ranks[name] = descriptor.sibling_order_rank
         self._track_names[descriptor.uuid] = name
         self.trace.tracks.append(name)
         if descriptor.HasField("counter"):

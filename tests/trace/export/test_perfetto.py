@@ -115,6 +115,7 @@ def test_tracks_belong_to_one_process_and_the_engine_comes_first(tmp_path):
     slots = [name for name in found.tracks if name not in found.units]
     assert slots == ["Draftscope", "engine (decodes shared by all slots)", "slot 0", "slot 1"]
     assert set(found.parents.values()) == {"Draftscope"}
+    assert sorted(found.ranks, key=found.ranks.__getitem__)[:2] == slots[1:3]
 
 
 def test_slices_that_touch_do_not_enclose_each_other(tmp_path):

@@ -95,8 +95,7 @@ class PacketWriter:
             flows: fields of arrows that begin or end at each event.
             inner: an argument more that is a list: its name, the entries of all events, and how many each has.
         """
-        n = len(records)
-        event = Messages(n)
+        event = Messages(len(records))
         category_number = self._texts.number(CATEGORIES, category(kind))
         event.constant(field(9, event_type) + field(11, track) + field(3, category_number))
         naming = names_of(kind, records)
@@ -108,7 +107,7 @@ class PacketWriter:
         if inner is not None:
             name, entries, counts = inner
             event.extend(self._list(name, entries, counts))
-        packet = Messages(n)
+        packet = Messages(len(records))
         packet.varints(_TIMESTAMP, t_ns)
         packet.constant(field(_SEQUENCE, 1) + field(_FLAGS, _NEEDS_STATE))
         packet.submessages(_TRACK_EVENT, event)
