@@ -14,6 +14,7 @@ from draftscope.engine.events import ENGINE_TRACK, Kind
 from draftscope.panels.acceptance import AcceptancePanel
 from draftscope.panels.checkpoints import CheckpointsPanel
 from draftscope.panels.lane_view import CROWD
+from draftscope.panels.output import TOKENS_A_FRAME, OutputPanel
 from draftscope.panels.panel import Panel
 from draftscope.panels.span_raster import phase_row, phase_row_of_many
 from draftscope.panels.timeline import TimelinePanel
@@ -21,7 +22,7 @@ from draftscope.trace import checkpoints
 from draftscope.trace.span_times import LaneTimes
 from draftscope.trace.store import TraceStore
 from tests.panels.made_session import MadeSession, made_model
-from tests.trace.synthetic import make_many, make_records
+from tests.trace.synthetic import PIECES, make_many, make_records
 
 N_RECORDS = 100_000
 
@@ -129,3 +130,19 @@ def test_lines_over_rounds_have_as_many_points_as_pixels_can_show(qtbot: QtBot, 
 
 def lines_of(panel: AcceptancePanel) -> Iterator[object]:
     yield from panel.over_rounds._lines.values()
+
+
+def test_the_output_of_a_large_run_comes_over_many_frames(qtbot: QtBot, session: MadeSession) -> None:
+    session.pieces.add(PIECES)
+    panel = OutputPanel(session, THEMES[0])  # type: ignore[arg-type]
+    shown(qtbot, panel)
+    flows = [card.view.flow for card in panel.cards.values()]
+    n_all = len(session.trace.kind(Kind.TOKEN))
+    n_shown, n_frames = sum(len(flow) for flow in flows), 1
+    assert 0 < n_shown <= TOKENS_A_FRAME < n_all / 10
+    while panel.is_stale:
+        panel.refresh()
+        n_before, n_shown, n_frames = n_shown, sum(len(flow) for flow in flows), n_frames + 1
+        assert n_shown - n_before <= TOKENS_A_FRAME
+    assert n_shown == n_all
+    assert n_frames == -(-n_all // TOKENS_A_FRAME)
