@@ -45,7 +45,12 @@ def _frames(runs: list[dict[str, dict[str, float]]]) -> list[Figure]:
 
 def _memory(runs: list[dict[str, dict[str, float]]]) -> list[Figure]:
     return [
-        Figure(name, "x the records", tuple(run["memory"][name] for run in runs), limit=3.0)
+        Figure(
+            name,
+            "x the records",
+            tuple(run["memory"][name] for run in runs),
+            limit=3.0 if name.startswith("memory") else None,
+        )
         for name in runs[0]["memory"]
     ]
 
