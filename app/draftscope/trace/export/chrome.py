@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import gzip
 import io
-import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, TextIO
@@ -91,18 +90,18 @@ class _Document:
             yield ",\n" + metadata_event("thread_sort_index", thread_of(slot), {"sort_index": thread_of(slot)})
         n_flows = 0
         for slot in slots:
-            self._watch.check()
-            layout = lay_out(source.records, slot, n_flows)
-            n_flows += int(np.count_nonzero(layout.part == Part.FLOW_START))
-            n_records = source.n_of_slot(slot)
-            counters = slot_counters(source.records, slot)
-            n_events = len(layout) + sum(len(counter.t_ns) for counter in counters)
-            n_written = 0
-            for events in itertools.chain(self._track(slot, layout), *(self._counter(one) for one in counters)):
-                yield ",\n" + ",\n".join(events)
-                n_written += len(events)
-                self._watch.check(n_records * n_written / n_events)
+            n_records, n_written = source.n_of_slot(slot), 0
+            for layout in lay_out(source.records, slot, n_flows):
+                n_flows += int(np.count_nonzero(layout.part == Part.FLOW_START))
+                for events in self._track(slot, layout):
+                    yield ",\n" + ",\n".join(events)
+                    n_written += len(events)
+                    # Tokens of rounds make no events of their own, while arrows are more than the records.
+                    self._watch.check(min(n_written, n_records))
             self._watch.add(n_records)
+            for counter in slot_counters(source.records, slot):
+                for events in self._counter(counter):
+                    yield ",\n" + ",\n".join(events)
         for counter in memory_counters(source.records):
             for events in self._counter(counter):
                 yield ",\n" + ",\n".join(events)

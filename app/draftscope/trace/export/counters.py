@@ -45,28 +45,47 @@ def slot_counters(records: ByKind, slot: int) -> list[Counter]:
     """Counters of one slot; those without a value are left out, and the engine track has none."""
     if slot == ENGINE_TRACK:
         return []
-    rounds, spans, restores = (_of_slot(records[kind], slot) for kind in (Kind.ROUND, Kind.SPAN, Kind.RESTORE))
-    decodes = spans[np.isin(spans["code"], _DECODES)]
-    drafts = spans[spans["code"] == Phase.DRAFT]
-    first, n = decodes["position"].astype(np.int64), decodes["n"].astype(np.int64)
-    draft_first, draft_n = drafts["position"].astype(np.int64), drafts["n"].astype(np.int64)
+    rounds = _Chosen(records[Kind.ROUND], records[Kind.ROUND]["slot"] == slot)
+    spans, of_slot = records[Kind.SPAN], records[Kind.SPAN]["slot"] == slot
+    decodes = _Chosen(spans, of_slot & np.isin(spans["code"], _DECODES))
+    drafts = _Chosen(spans, of_slot & (spans["code"] == Phase.DRAFT))
+    restores = _Chosen(records[Kind.RESTORE], records[Kind.RESTORE]["slot"] == slot)
     found = [
-        _counter("accepted length", "tokens", [ends_of(rounds)], [1 + rounds["m"].astype(np.int64)]),
+        _counter("accepted length", [rounds.ends], [1 + rounds.column("m")]),
         _counter(
             "target position",
-            "tokens",
-            [decodes["t_start_ns"], ends_of(decodes), ends_of(restores)],
-            [first, first + n, restores["position"].astype(np.int64)],
+            [decodes.starts, decodes.ends, restores.ends],
+            [decodes.column("position"), decodes.column("position") + decodes.column("n"), restores.column("position")],
         ),
         _counter(
             "draft position",
-            "tokens",
-            [drafts["t_start_ns"], ends_of(drafts)],
-            [draft_first, draft_first + draft_n],
+            [drafts.starts, drafts.ends],
+            [drafts.column("position"), drafts.column("position") + drafts.column("n")],
         ),
     ]
     name = track_name(slot)
     return [counter._replace(name=f"{name}: {counter.name}") for counter in found if len(counter.t_ns)]
+
+
+class _Chosen(NamedTuple):
+    """Some records of a kind; only the columns that are asked for are copied."""
+
+    records: Records
+    mask: NDArray[np.bool_]
+
+    def column(self, name: str) -> Ints:
+        """A column as int64."""
+        return self.records[name][self.mask].astype(np.int64)
+
+    @property
+    def starts(self) -> Ints:
+        """When they begin."""
+        return self.column("t_start_ns")
+
+    @property
+    def ends(self) -> Ints:
+        """When they end; a negative duration counts as none."""
+        return self.starts + np.maximum(self.column("duration_ns"), 0)
 
 
 def memory_counters(records: ByKind) -> list[Counter]:
@@ -81,15 +100,10 @@ def memory_counters(records: ByKind) -> list[Counter]:
     return found
 
 
-def _of_slot(records: Records, slot: int) -> Records:
-    found: Records = records[records["slot"] == slot]
-    return found
-
-
-def _counter(name: str, unit: str, times: list[Ints], values: list[NDArray[np.int64]]) -> Counter:
+def _counter(name: str, times: list[Ints], values: list[Ints]) -> Counter:
     t_ns, of_all = np.concatenate(times), np.concatenate(values)
     order = np.argsort(t_ns, kind="stable")
-    return Counter(name, unit, t_ns[order], of_all[order])
+    return Counter(name, "tokens", t_ns[order], of_all[order])
 
 
 def _replaced(saves: Records) -> Ints:

@@ -81,17 +81,18 @@ class _Packets:
         yield first_packet() + process_packet(_PROCESS, "Draftscope") + about_packet(_PROCESS, source.about())
         n_flows = 0
         for slot in source.slots():
-            self._watch.check()
-            layout = lay_out(source.records, slot, n_flows)
-            n_flows += int(np.count_nonzero(layout.part == Part.FLOW_START))
-            n_records = source.n_of_slot(slot)
+            n_records, n_written = source.n_of_slot(slot), 0
             track, descriptor = self._new_track(track_name(slot))
             yield descriptor
-            for fraction, packets in self._track(track, layout):
-                if new := self._texts.take_new():
-                    yield interned_packet(new)
-                yield packets
-                self._watch.check(n_records * fraction)
+            for layout in lay_out(source.records, slot, n_flows):
+                n_flows += int(np.count_nonzero(layout.part == Part.FLOW_START))
+                for n, packets in self._track(track, layout):
+                    if new := self._texts.take_new():
+                        yield interned_packet(new)
+                    yield packets
+                    n_written += n
+                    # Slices are two packets, but tokens of rounds none of their own.
+                    self._watch.check(min(n_written, n_records))
             self._watch.add(n_records)
             for counter in slot_counters(source.records, slot):
                 yield from self._counter(counter)
@@ -102,8 +103,8 @@ class _Packets:
         rank, self._n_tracks = self._n_tracks, self._n_tracks + 1
         return _FIRST_TRACK + rank, track_packet(_FIRST_TRACK + rank, _PROCESS, name, rank, unit)
 
-    def _track(self, track: int, layout: TrackLayout) -> Iterator[tuple[float, bytes]]:
-        """The fraction done and the packets of one track, chunk by chunk."""
+    def _track(self, track: int, layout: TrackLayout) -> Iterator[tuple[int, bytes]]:
+        """Packets of a part of a track, chunk by chunk, and how many they are."""
         event_type, item = track_order(layout)
         flows = {part: _flows_of(layout, part) for part in (Part.FLOW_START, Part.FLOW_END)}
         for first in range(0, len(item), _CHUNK):
@@ -115,7 +116,7 @@ class _Packets:
                 places = np.flatnonzero(key == value)
                 made = self._events(track, value >> 8, value & 0xFF, layout, items[places], flows)
                 groups.append((made, places))
-            yield (first + len(items)) / len(item), encoded(groups, len(items))
+            yield len(items), encoded(groups, len(items))
 
     def _events(
         self,

@@ -12,6 +12,14 @@ from draftscope.trace.export.layout import PROBE, ByKind
 from draftscope.trace.json_text import without_text
 from draftscope.trace.trace import Trace
 
+OTHER_NAMES = {
+    "draft_n": {"llama.cpp": "draft_n", "vLLM": "spec_decode_num_draft_tokens"},
+    "draft_n_accepted": {"llama.cpp": "draft_n_accepted", "vLLM": "spec_decode_num_accepted_tokens"},
+    "round": {"vLLM": "spec_decode_num_drafts counts those with a draft"},
+    "tokens_per_second": {"llama.cpp": "predicted_per_second"},
+}
+"""What figures are called elsewhere, for readers of files; counts there are sums over rounds."""
+
 
 class Source:
     """The records of a trace by kind as they were at one moment, and what is told beside them.
@@ -55,6 +63,7 @@ class Source:
             "program": "Draftscope",
             "header": header if self.with_text else without_text(header),
             "definitions": DEFINITIONS,
+            "other_names": OTHER_NAMES,
             "results": results if self.with_text else without_text(results),
             "has_text": self.with_text,
             "is_complete": self._trace.is_complete,
