@@ -50,8 +50,8 @@ class CardArea(QScrollArea):
             self.ensureWidgetVisible(box)
 
 
-TOKENS_A_FRAME = 400
-"""Tokens that are laid out at once, in about 7 ms: those of a large trace come over many frames."""
+TOKENS_A_FRAME = 500
+"""Tokens that are laid out at once, in about 8 ms: those of a large trace come over many frames."""
 
 
 class OutputPanel(Panel):
