@@ -20,6 +20,7 @@ from draftscope.session.samples import CHAT_EXAMPLES, demo_request
 from draftscope.session.state import SessionState
 from draftscope.trace.tracefile import TraceWriter
 from draftscope.window.compare_window import CompareWindow
+from draftscope.window.export_dialog import ExportDialog
 from draftscope.window.recordings_dialog import RecordingsDialog
 from tests.models.make_random import cached_models
 from tests.models.rpc_server import RpcServerProcess
@@ -417,6 +418,36 @@ def traces(stage: Stage) -> None:
     stage.shoot_window("trace-closed")
 
 
+def exports(stage: Stage) -> None:
+    """The export dialog from the choice to the end, and the window's own word where it was closed before."""
+    stage.run_demo()
+    dialog = stage.open_dialog("export")
+    assert isinstance(dialog, ExportDialog)
+    folder = stage.out / "exported"
+    folder.mkdir(exist_ok=True)
+    dialog.path.setText(str(folder / "draftscope-demo.pftrace"))
+    dialog.format.choose("csv")
+    stage.shoot_open(dialog, "export-csv")
+    (folder / "other").mkdir(exist_ok=True)
+    (folder / "other" / "letter.txt").write_text("Dear reader")
+    dialog.path.setText(str(folder / "other"))
+    stage.shoot_open(dialog, "export-refused")
+    dialog.format.choose("perfetto")
+    dialog.path.setText(str(folder / "draftscope-demo.pftrace"))
+    dialog.progress.begin(1_284_512, dialog.target)
+    dialog.progress.tell(0.4)
+    dialog._turn_to(dialog.progress)
+    dialog.export_button.hide()
+    stage.shoot_open(dialog, "export-writing")
+    dialog.export()
+    stage.pump(dialog.folder_button.isVisible)
+    stage.shoot_open(dialog, "export-done")
+    stage.close_dialog(dialog)
+    stage.session.export("chrome", folder / "draftscope-demo.json.gz")
+    stage.pump(lambda: bool(stage.window.notices.notices))
+    stage.shoot_window("exported")
+
+
 SCENES: tuple[tuple[str, Callable[[Stage], None]], ...] = (
     ("native", first_start),
     ("native", live),
@@ -437,6 +468,7 @@ SCENES: tuple[tuple[str, Callable[[Stage], None]], ...] = (
     ("native", traces),
     ("native", run_refused),
     ("native", output_forms),
+    ("native", exports),
     ("fake", refused),
 )
 """Backends and scenes; each begins with a window of its own."""

@@ -131,6 +131,23 @@ class Stage:
         assert dialog is not None
         self.settle()
         self._shoot(dialog, f"dialog-{name}")
+        self.close_dialog(dialog)
+
+    def open_dialog(self, action: str) -> QDialog:
+        """The dialog that an action opens."""
+        self.window.actions_by_id[action].trigger()
+        self.pump(lambda: self._dialog() is not None)
+        dialog = self._dialog()
+        assert dialog is not None
+        self.settle()
+        return dialog
+
+    def shoot_open(self, dialog: QDialog, name: str) -> None:
+        """A dialog as it is, in each theme; it stays open."""
+        self._shoot(dialog, f"dialog-{name}")
+
+    def close_dialog(self, dialog: QDialog) -> None:
+        """Close a dialog and wait until it is gone."""
         dialog.close()
         QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
         self.settle(0.05)

@@ -50,6 +50,10 @@ class CardArea(QScrollArea):
             self.ensureWidgetVisible(box)
 
 
+TOKENS_A_FRAME = 500
+"""Tokens that are laid out at once, in about 8 ms: those of a large trace come over many frames."""
+
+
 class OutputPanel(Panel):
     """Cards of the slots that there are, and of those that have records; the grid follows their number and the room."""
 
@@ -158,8 +162,10 @@ class OutputPanel(Panel):
 
     def _take_tokens(self) -> None:
         tokens = self.session.trace.kind(Kind.TOKEN)
-        new = tokens[self._n_tokens_seen :]
-        self._n_tokens_seen = len(tokens)
+        new = tokens[self._n_tokens_seen : self._n_tokens_seen + TOKENS_A_FRAME]
+        self._n_tokens_seen += len(new)
+        if self._n_tokens_seen < len(tokens):
+            self.mark_stale()
         model = self.session.model
         has_pieces = self.session.is_running and (model is None or model.has_tokenizer)
         for slot, card in self.cards.items():

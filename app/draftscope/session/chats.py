@@ -322,7 +322,7 @@ class Chats(QObject):
             self._tell(slot)
 
     def _n_tokens(self, slot: int) -> int:
-        return len(self._tokens(slot))
+        return int((self._session.trace.kind(Kind.TOKEN)["slot"] == slot).sum())
 
     def _tokens(self, slot: int) -> Records:
         """The TOKEN records of a slot in the run."""

@@ -281,9 +281,9 @@ class Session(ShownRun):
         self.slots.forget()
         self._flow.restart()
 
-    def export_chrome(self, path: str | Path, *, with_text: bool = True) -> None:
-        """Write the run as a Chrome trace in a thread; ``exports`` tells the progress and can cancel."""
-        if not self.exports.start(self._record.snapshot(), Path(path), with_text=with_text):
+    def export(self, format_id: str, path: str | Path, *, with_text: bool = True) -> None:
+        """Write the run in a format of ``trace.export``, in a thread; ``exports`` tells the progress and can cancel."""
+        if not self.exports.start(self._record.snapshot(), format_id, Path(path), with_text=with_text):
             report = ErrorReport(ErrorCode.BUSY, "An export is being written.", "Wait for it, or cancel it.")
             self.failed.emit(report)
 

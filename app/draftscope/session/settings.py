@@ -118,6 +118,14 @@ ROWS = (
         1_048_576,
     ),
     Setting("recording/with_text", True, "", "Record the text of prompts and outputs"),
+    Setting(
+        "export/format",
+        "perfetto",
+        "",
+        "Format of exports",
+        choices=("perfetto", "chrome", "csv", "parquet", "npz"),
+    ),
+    Setting("export/folder", "", "", "Folder of the last export; empty means the home folder"),
     Setting("export/with_text", True, "", "Write the text of prompts and outputs into exports"),
 )
 """Every setting there is."""

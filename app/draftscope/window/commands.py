@@ -126,12 +126,10 @@ class Commands(QObject):
         self._show(dialog)
 
     def export(self) -> None:
-        """Ask where to export the run to."""
+        """Ask how and where to export the run to, and show how that goes."""
         from draftscope.window.export_dialog import ExportDialog
 
-        dialog = ExportDialog(self._session, self._settings, self._window)
-        dialog.chosen.connect(self._session.export_chrome)
-        self._show(dialog)
+        self._show(ExportDialog(self._session, self._settings, self._window))
 
     def show_recordings(self) -> None:
         """List the recorded runs."""

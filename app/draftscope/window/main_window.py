@@ -14,7 +14,6 @@ from draftscope.engine.errors import ErrorCode, ErrorReport
 from draftscope.engine.events import Kind
 from draftscope.panels.output import OutputPanel
 from draftscope.panels.panel import Panel
-from draftscope.session.chrome_export import ChromeExport
 from draftscope.session.reports import Reports
 from draftscope.session.run_setup import RunSetup
 from draftscope.session.session import Session
@@ -29,6 +28,7 @@ from draftscope.window.command_palette import CommandPalette
 from draftscope.window.commands import Commands
 from draftscope.window.docks import Docks
 from draftscope.window.dropped_files import pick_dropped
+from draftscope.window.export_notices import ExportNotices
 from draftscope.window.first_run import FirstRun
 from draftscope.window.frame_clock import FrameClock
 from draftscope.window.menus import RecentMenu, fill_menu_bar, make_toolbar
@@ -61,7 +61,6 @@ class MainWindow(QMainWindow):
         self.notices = NoticeArea()
         self.recordings = RecordingsPart(self, session.recorder, settings, self.notices.show_notice)
         self._load_notice = ProgressNotice(self.commands.stop)
-        self._export_notice = ProgressNotice(session.exports.cancel)
         self.controls = SetupControls(self.setup, self)
         self.strip = TruthStrip(session)
         self.clock = FrameClock(session, self)
@@ -84,8 +83,8 @@ class MainWindow(QMainWindow):
         fill_menu_bar(self, self.actions_by_id, recent)
         self.toolbar = make_toolbar(self, self.actions_by_id, self.controls)
         self.notices.add_progress(self._load_notice)
-        self.notices.add_progress(self._export_notice)
         self.notices.add_progress(self.traces.progress)
+        self.export_notices = ExportNotices(self.session.exports, self.notices, self)
         self.first_run = FirstRun(self.actions_by_id["demo"], self.actions_by_id["open"])
         self.middle.addWidget(self.first_run)
         self.middle.addWidget(self.output)
@@ -109,8 +108,6 @@ class MainWindow(QMainWindow):
         self.commands.load_asked.connect(self.notices.clear)
         session.slots.saved.connect(self._on_slot_saved)
         self.output.slot_menu_asked.connect(self._show_slot_menu)
-        session.exports.progressed.connect(self._on_export_progressed)
-        session.exports.ended.connect(self._on_export_ended)
         session.view.show_rejected_changed.connect(self._on_show_rejected)
         for changed in (session.state_changed, self.commands.done, self.docks.shown_changed, self.setup.changed):
             changed.connect(self._follow)
@@ -251,18 +248,6 @@ class MainWindow(QMainWindow):
         offers = [Offer("Show all", self.commands.show_fallbacks)]
         notice = Notice(fallback.kind.sentence, f"First in {fallback.place}.", "", offers, tone="warn")
         self.notices.show_notice(notice)
-
-    def _on_export_progressed(self, fraction: float) -> None:
-        self._export_notice.tell("Exporting the run", fraction)
-
-    def _on_export_ended(self, export: ChromeExport) -> None:
-        self._export_notice.hide()
-        if export.error:
-            hint = "Choose another place, then export again."
-            self.notices.show_notice(Notice(f"The run could not be exported to {export.path}.", hint, export.error))
-        elif not export.is_cancelled:
-            hint = "Open it in ui.perfetto.dev or chrome://tracing."
-            self.notices.show_notice(Notice(f"Exported to {export.path}.", hint, tone="ok"))
 
     def _on_show_rejected(self) -> None:
         self.settings.set("window/show_rejected", self.traces.shown.view.show_rejected)

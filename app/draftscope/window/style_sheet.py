@@ -72,6 +72,13 @@ QCheckBox::indicator {{ width: 13px; height: 13px; border: 1px solid {theme.dim}
 QCheckBox::indicator:checked {{ background: {theme.accent}; border-color: {theme.accent}; image: url({check}); }}
 QCheckBox::indicator:focus {{ border: 1px solid {theme.accent}; }}
 QCheckBox::indicator:disabled {{ border-color: {theme.line}; background: {theme.raised}; }}
+QRadioButton::indicator {{ width: 13px; height: 13px; border: 1px solid {theme.dim}; border-radius: 7px;
+    background: {theme.panel}; }}
+QRadioButton::indicator:checked {{ border: 4px solid {theme.accent}; width: 7px; height: 7px;
+    background: {theme.on_accent}; }}
+QRadioButton::indicator:focus {{ border-color: {theme.accent}; }}
+QRadioButton::indicator:disabled {{ border-color: {theme.line}; background: {theme.raised}; }}
+QRadioButton:disabled {{ color: {faded}; }}
 QLabel[isDim="true"] {{ color: {theme.dim}; }}
 QLabel[tone="bad"] {{ color: {theme.bad}; }}
 QLabel[tone="warn"] {{ color: {theme.warn}; }}
