@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 import time
+from typing import Any
+
+from numpy.typing import NDArray
 
 from draftscope.engine.events import (
     ENGINE_TRACK,
@@ -20,7 +23,9 @@ from draftscope.engine.events import (
     empty_records,
 )
 from draftscope.engine.fake_text import piece
+from draftscope.engine.probes import ArrayKind, SideArray
 from draftscope.engine.ring import RingWriter
+from draftscope.engine.trace_memory import array_writer
 
 _BYTES_PER_NS = 8
 """How fast operations move states: 8 GB a second."""
@@ -36,6 +41,7 @@ class FakeRecorder:
 
     def __init__(self, memory: memoryview) -> None:
         self._ring = RingWriter(memory)
+        self._arrays = array_writer(memory)
         self._met: set[int] = set()
         self._new_pieces: dict[int, bytes] = {}
         self._record = empty_records(1)[0]
@@ -149,6 +155,15 @@ class FakeRecorder:
         start_ns = self.now_ns
         self.now_ns += duration
         self._write(Kind.OPERATION, operation, slot, start_ns, duration, n_tokens, n=n, m=reuse, size_bytes=size_bytes)
+
+    def row(self, slot: int, fault: int, expected: int, found: int, n_waiting: int) -> None:
+        """A draft begins from the hidden row of position ``found``, and should from that of ``expected``."""
+        self._write(Kind.ROW, fault, slot, self.now_ns, 0, expected, n=found, m=n_waiting)
+
+    def array(self, t_start_ns: int, kind: ArrayKind, values: NDArray[Any]) -> None:
+        """A side array of the probe that began then."""
+        if self._arrays is not None:
+            self._arrays.append(SideArray(t_start_ns, kind, values))
 
     def _write(
         self,
