@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from numpy.typing import NDArray
@@ -118,10 +119,14 @@ class FakeRecorder:
             m=chosen,
             value=probability,
         )
-        for met in (token, chosen):
-            if met >= 0 and met not in self._met:
-                self._met.add(met)
-                self._new_pieces[met] = piece(met)
+        self._meet((token, chosen))
+
+    def _meet(self, tokens: Iterable[int]) -> None:
+        """Tell the bytes of those that did not occur yet."""
+        for token in tokens:
+            if token >= 0 and token not in self._met:
+                self._met.add(token)
+                self._new_pieces[token] = piece(token)
 
     def save(self, slot: int, mechanism: Mechanism, start_ns: int, position: int, epoch: int, size_bytes: int) -> None:
         """A checkpoint was saved, until now."""
@@ -162,6 +167,8 @@ class FakeRecorder:
 
     def array(self, t_start_ns: int, kind: ArrayKind, values: NDArray[Any]) -> None:
         """A side array of the probe that began then."""
+        if kind in (ArrayKind.TOP_TOKENS, ArrayKind.DRAFT_TOKENS):
+            self._meet(values.reshape(-1).tolist())
         if self._arrays is not None:
             self._arrays.append(SideArray(t_start_ns, kind, values))
 

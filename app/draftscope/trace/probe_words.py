@@ -6,10 +6,10 @@ from draftscope.engine.probes import Fault, ProbeLevel
 
 FAULT_WORDS = {
     Fault.NONE: "no fault",
-    Fault.OMIT_HOOK: "the hidden rows are not restored",
+    Fault.OMIT_HOOK: "the hidden rows are not put back",
     Fault.ZERO_ROW: "the pending row is zeroed",
-    Fault.STALE_ROW: "an older pending row is restored",
-    Fault.SKIP_LAYER: "one recurrent layer is not restored",
+    Fault.STALE_ROW: "an older pending row is put back",
+    Fault.SKIP_LAYER: "one recurrent layer is not put back",
     Fault.COMPANION_BEHIND: "the MTP context is left behind",
 }
 """What each fault does at every restore, as the end of a sentence."""
@@ -21,3 +21,10 @@ LEVEL_WORDS = {
     ProbeLevel.STATE: "And the recurrent state is compared, layer by layer",
 }
 """What each level measures at every restore; each includes those before it."""
+
+
+def fault_sentence(fault: Fault, slot: int | None) -> str:
+    """What goes wrong on purpose, and where; ``slot`` None: in all."""
+    where = "in all slots" if slot is None else f"in slot {slot}"
+    warning = " Texts may be wrong." if fault is Fault.SKIP_LAYER else ""
+    return f"A fault is injected on purpose {where}: after every restore {FAULT_WORDS[fault]}.{warning}"

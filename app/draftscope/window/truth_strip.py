@@ -11,8 +11,10 @@ from PySide6.QtWidgets import QLabel, QStatusBar
 
 from draftscope.base import units
 from draftscope.engine.events import Kind
+from draftscope.engine.probes import Fault
 from draftscope.session.session import Session
 from draftscope.session.state import SessionState
+from draftscope.trace.probe_words import FAULT_WORDS, fault_sentence
 
 REFRESH_NS = 200_000_000
 """Figures change five times a second at most: faster cannot be read."""
@@ -27,7 +29,7 @@ OVERHEAD_MEANS = (
 
 
 class TruthStrip(QStatusBar):
-    """Left: state, rounds, speed. Right: what is recorded; records, dropped, overhead, draw time."""
+    """Left: state, rounds, speed. Right: an active fault, what is recorded; records, dropped, overhead, draw time."""
 
     def __init__(self, session: Session) -> None:
         super().__init__()
@@ -35,17 +37,21 @@ class TruthStrip(QStatusBar):
         self._told_ns = 0
         self._doing = QLabel()
         self._recording = QLabel()
+        self._fault = QLabel()
         self._measured = QLabel()
         self.setSizeGripEnabled(False)
         self._doing.setAccessibleName("What the engine does")
         self._recording.setAccessibleName("What is recorded")
         self._measured.setAccessibleName("What the tool measures about itself")
         self._measured.setToolTip(OVERHEAD_MEANS)
-        for label in (self._doing, self._recording, self._measured):
+        self._fault.setProperty("tone", "warn")
+        self._fault.setAccessibleName("The fault that is injected on purpose")
+        for label in (self._doing, self._fault, self._recording, self._measured):
             font = label.font()
             font.setFeature(QFont.Tag("tnum"), 1)
             label.setFont(font)
         self.addWidget(self._doing, 1)
+        self.addPermanentWidget(self._fault)
         self.addPermanentWidget(self._recording)
         self.addPermanentWidget(self._measured)
         session.recorder.changed.connect(self.tell)
@@ -65,6 +71,10 @@ class TruthStrip(QStatusBar):
         self._recording.setToolTip(recording_place(self._session))
         self._recording.setVisible(bool(self._recording.text()))
         _set(self._measured, measured(self._session))
+        probing = self._session.probing
+        _set(self._fault, fault_words(probing.fault, probing.fault_slot))
+        self._fault.setToolTip(fault_sentence(probing.fault, probing.fault_slot) if self._fault.text() else "")
+        self._fault.setVisible(bool(self._fault.text()))
 
 
 def doing(session: Session) -> str:
@@ -113,6 +123,13 @@ def recording_place(session: Session) -> str:
     if recorder.problem or recorder.path is None:
         return recorder.problem or "Runs are recorded when that is switched on under Recordings."
     return f"This run is in {recorder.path}"
+
+
+def fault_words(fault: Fault, slot: int | None) -> str:
+    """The fault that is active in a few words; '' where none is."""
+    if fault is Fault.NONE:
+        return ""
+    return f"FAULT {'in all slots' if slot is None else f'in slot {slot}'}: {FAULT_WORDS[fault]}"
 
 
 def measured(session: Session) -> str:
