@@ -50,7 +50,7 @@ _BEHIND_BY = 3
 """Positions that a companion left behind lacks."""
 
 _NAMES = {RESTORED: "restored", WITHOUT: "without"}
-_SHARES = {ProbeLevel.HIDDEN: 0.002, ProbeLevel.LOGITS: 0.16, ProbeLevel.STATE: 0.2}
+_SHARES = {ProbeLevel.HIDDEN: 0.002, ProbeLevel.LOGITS: 0.02, ProbeLevel.STATE: 0.03}
 """Parts of a round's time that a probe takes."""
 
 UNKNOWN_LAYOUT = "fake:unknown-layout"

@@ -75,7 +75,7 @@ def draw_legend(painter: QPainter, area: QRectF, scale: HeatScale, theme: Theme,
     painter.setFont(font)
     drop = (metrics.ascent() - metrics.descent()) / 2
     n_steps = round(scale.high - scale.low)
-    every = 1 if bar.height() / n_steps > line else 2 if bar.height() / n_steps > line / 2 else n_steps
+    every = next((n for n in (1, 2) if n * bar.height() / n_steps >= line), n_steps)
     painter.setPen(QColor(theme.dim))
     for step in range(0, n_steps + 1, every):
         y = min(max(bar.top() + bar.height() * step / n_steps, area.top() + line / 2 - 2), bar.bottom() - line / 2 + 2)

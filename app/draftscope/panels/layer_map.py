@@ -75,7 +75,7 @@ class LayerMap(QWidget):
             painter.drawImage(area, image_of(scale.shades(sizes), palette(self._theme)))
             self._draw_grid(painter, area)
             self._draw_names(painter, area)
-            height = max(area.height(), 5 * self._line)
+            height = min(max(area.height(), 8 * self._line), self.height() - area.top() - 4)
             legend = QRectF(self.width() - legend_width(self._font) - 4, area.top(), legend_width(self._font), height)
             draw_legend(painter, legend, scale, self._theme, self._font)
 

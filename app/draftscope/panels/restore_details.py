@@ -77,6 +77,9 @@ class RestoreDetails(QWidget):
         bar = QHBoxLayout()
         bar.setContentsMargins(8, 0, 8, 0)
         bar.addWidget(self.tabs, 1)
+        for box in (self.rows.what, self.map.what):
+            bar.addWidget(box)
+            box.hide()
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
@@ -123,6 +126,8 @@ class RestoreDetails(QWidget):
 
     def _on_tab(self, index: int) -> None:
         self._book.setCurrentIndex(index)
+        self.rows.what.setVisible(index == ROWS)
+        self.map.what.setVisible(index == MAP)
         self.changed.emit()
 
     def set_theme(self, theme: Theme) -> None:

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication, QResizeEvent
-from PySide6.QtWidgets import QLabel, QSplitter, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLabel, QSizePolicy, QSplitter, QVBoxLayout, QWidget
 
 from draftscope.base.theme import Theme
 from draftscope.engine.probes import Fault
@@ -55,11 +55,12 @@ class RestoreDiffsPanel(Panel):
 
     def _build(self) -> None:
         self.summary.setFont(figure_font(0.95))
-        self.summary.setWordWrap(True)
+        self.summary.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self.summary.setContentsMargins(12, 0, 12, 2)
         self._splitter.addWidget(self.list)
         self._splitter.addWidget(self.details)
         self._splitter.setChildrenCollapsible(False)
+        self._splitter.setSizes([150, 230])
         self._splitter.setStretchFactor(0, 2)
         self._splitter.setStretchFactor(1, 3)
         inner = QVBoxLayout(self._content)
@@ -128,6 +129,7 @@ class RestoreDiffsPanel(Panel):
         if not self.page.show_content(reason):
             return
         self.summary.setText(summary(self.table, self.rows_in_use))
+        self.summary.setToolTip(self.summary.text())
         self.list.show_table()
         shown = self.shown
         self.details.setVisible(shown is not None)

@@ -22,7 +22,7 @@ _COLUMNS = (
     Column("max |d|", "Largest difference to the saved row, in the model's activation units"),
     Column("rms", "Root of the mean square of the differences"),
     Column("cosine", "Cosine of the row and the saved one"),
-    Column("differing", "Dimensions that differ in any bit"),
+    Column("differing", "Dimensions of the row that differ in any bit"),
     Column("worst", "Dimension that differs most"),
 )
 
@@ -92,7 +92,7 @@ class RestoreFacts(QScrollArea):
 
 def _rows(probe: Any) -> list[Row]:
     saved = Row("saved", (position_words(int(probe["row_position"])), "", "", "", "", ""))
-    return [saved, _row(probe, "restored", "restored"), _row(probe, "without", "without the hook")]
+    return [saved, _row(probe, "restored", "restored"), _row(probe, "without", "without hook")]
 
 
 def _row(probe: Any, which: str, name: str) -> Row:
@@ -104,7 +104,7 @@ def _row(probe: Any, which: str, name: str) -> Row:
         units.figure(float(probe[f"{which}_max_abs"])),
         units.figure(float(probe[f"{which}_rms"])),
         f"{float(probe[f'{which}_cosine']):.4f}" if probe[f"{which}_cosine"] == probe[f"{which}_cosine"] else "–",
-        f"{n:,} of {int(probe['row_width']):,}",
+        f"{n:,}",
         "–" if worst < 0 else f"{worst:,}",
     )
     return Row(name, figures)

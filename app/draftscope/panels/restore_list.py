@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QItemSelectionModel, QSignalBlocker, Signal
-from PySide6.QtGui import QFontMetricsF
+from PySide6.QtGui import QFontMetricsF, QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QCheckBox,
@@ -20,11 +20,30 @@ from PySide6.QtWidgets import (
 from draftscope.base.theme import Theme
 from draftscope.engine.probes import RestoreKind
 from draftscope.panels.fonts import figure_font
-from draftscope.panels.restore_model import COLUMNS, VERDICT, RestoreModel
+from draftscope.panels.restore_model import (
+    COLUMNS,
+    MODE,
+    POSITION,
+    ROUND,
+    SLOT,
+    TOOK,
+    VERDICT,
+    WHAT_FOR,
+    RestoreModel,
+)
 from draftscope.trace.restores import KIND_WORDS, RestoreTable
 
-_WIDEST = ("00,000", "00", "rejected draft", "kv removal", "00,000", "000.0 µs")
-"""Texts that the columns before the verdict have room for."""
+_WIDEST = {
+    ROUND: "00,000",
+    SLOT: "00",
+    WHAT_FOR: "rejected draft",
+    POSITION: "00,000",
+    MODE: "kv removal",
+    TOOK: "000.0 µs",
+}
+"""Texts that columns have room for; the verdict has the rest."""
+
+_LEAST_VERDICT = 250
 
 
 class RestoreList(QWidget):
@@ -90,9 +109,8 @@ class RestoreList(QWidget):
         header = view.horizontalHeader()
         header.setFont(figure_font(0.92))
         header.setHighlightSections(False)
-        header.setStretchLastSection(True)
         header.setSectionResizeMode(QHeaderView.ResizeMode.Interactive)
-        for column, widest in enumerate(_WIDEST):
+        for column, widest in _WIDEST.items():
             texts = (widest, COLUMNS[column][0])
             view.setColumnWidth(column, round(max(map(metrics.horizontalAdvance, texts))) + 14)
         view.setShowGrid(False)
@@ -105,6 +123,15 @@ class RestoreList(QWidget):
         view.setAccessibleName("Restores, the newest last")
         view.selectionModel().currentRowChanged.connect(self._on_row)
         view.verticalScrollBar().actionTriggered.connect(self._on_scrolled)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        """Give the verdict what the other columns leave; where that is too little, the last ones scroll."""
+        super().resizeEvent(event)
+        others = sum(self.view.columnWidth(column) for column in _WIDEST)
+        front = sum(self.view.columnWidth(column) for column in (ROUND, SLOT, WHAT_FOR))
+        room = self.width() - 14
+        wide = room - others
+        self.view.setColumnWidth(VERDICT, wide if wide >= _LEAST_VERDICT else max(room - front, _LEAST_VERDICT))
 
     def show_table(self) -> None:
         """Take what is new in the restore table, and show what passes the filter."""

@@ -21,12 +21,12 @@ COLUMNS = (
     ("Round", "Round of the run; outside of rounds none"),
     ("Slot", "Slot that went back"),
     ("What for", "What made it go back"),
-    ("Mode", "How it went back"),
-    ("Position", "Positions that the target held after it"),
-    ("Took", "Time of the restore itself, without what is decoded again"),
     ("Verdict", "What a probe found, compared with what was saved; a difference is a finding, not yet a defect"),
+    ("Position", "Positions that the target held after it"),
+    ("Mode", "How it went back"),
+    ("Took", "Time of the restore itself, without what is decoded again"),
 )
-ROUND, SLOT, WHAT_FOR, MODE, POSITION, TOOK, VERDICT = range(len(COLUMNS))
+ROUND, SLOT, WHAT_FOR, VERDICT, POSITION, MODE, TOOK = range(len(COLUMNS))
 
 _FIGURES = (ROUND, SLOT, POSITION, TOOK)
 
@@ -122,14 +122,14 @@ class RestoreModel(QAbstractTableModel):
             case 2:
                 return KIND_WORDS[RestoreKind(int(row["kind"]))]
             case 3:
-                return mode_words(int(row["mechanism"]))
+                self.n_words += 1
+                return self._table.words(place)
             case 4:
                 return f"{row['position']:,}"
             case 5:
-                return units.duration(float(row["duration_ns"]))
+                return mode_words(int(row["mechanism"]))
             case _:
-                self.n_words += 1
-                return self._table.words(place)
+                return units.duration(float(row["duration_ns"]))
 
     def _colour(self, place: int, column: int) -> QColor:
         theme = self._theme

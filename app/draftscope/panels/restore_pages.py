@@ -36,14 +36,14 @@ class RowsPage(QWidget):
         self.plot = RowPlot(theme, clock)
         self.plot.setMinimumHeight(80)
         self.what = QComboBox()
-        self.what.addItem("Differences to the saved row")
-        self.what.addItem("The rows themselves")
+        self.what.addItem("Differences")
+        self.what.addItem("Rows")
         self.what.setAccessibleName("What the plot shows")
+        self.what.setToolTip("Differences to the saved row, or the rows themselves")
         layout = QVBoxLayout(self)
         layout.setContentsMargins(4, 2, 4, 2)
         layout.setSpacing(2)
         layout.addWidget(self.strip)
-        layout.addWidget(self.what, 0, Qt.AlignmentFlag.AlignLeft)
         layout.addWidget(self.plot, 1)
 
     def show_restore(self, session: Session, shown: Shown) -> None:
@@ -68,14 +68,14 @@ class MapPage(QWidget):
         super().__init__()
         self.map = DifferenceMap(theme, clock)
         self.what = QComboBox()
-        self.what.addItem("Restored row to the saved one", RESTORED)
-        self.what.addItem("Without the hook to the saved one", WITHOUT)
+        self.what.addItem("Restored", RESTORED)
+        self.what.addItem("Without hook", WITHOUT)
         self.what.setAccessibleName("Which difference the map shows")
+        self.what.setToolTip("Difference of the restored row to the saved one, or of the row without the hook")
         self._cache: dict[tuple[int, int, int], MapRow] = {}
         layout = QVBoxLayout(self)
         layout.setContentsMargins(4, 2, 4, 2)
         layout.setSpacing(2)
-        layout.addWidget(self.what, 0, Qt.AlignmentFlag.AlignLeft)
         layout.addWidget(self.map, 1)
 
     def show_restores(self, session: Session, table: RestoreTable, places: NDArray[np.int64], shown: Shown) -> bool:

@@ -21,6 +21,10 @@ N_NAMED = 3
 """Dimensions that differ most, which are named."""
 
 
+NAME_ROOM = 22.0
+"""Pixels over peaks and under troughs for the name of a dimension."""
+
+
 class Worst(NamedTuple):
     """A dimension and its difference."""
 
@@ -95,8 +99,9 @@ class RowPlot(Plot):
             text.setVisible(True)
 
     def _show(self, names: tuple[str, ...], low: float, high: float) -> None:
-        span = max(float(high - low), 1e-9)
-        self.view.setYRange(float(low) - 0.18 * span, float(high) + 0.18 * span, padding=0.0)
+        share = min(NAME_ROOM / max(self.view.height(), 1.0), 0.3)  # of the height, for the names of dimensions
+        spare = max(float(high - low), 1e-9) * share / (1 - 2 * share)
+        self.view.setYRange(float(low) - spare, float(high) + spare, padding=0.0)
         words = {"saved": "saved", "restored": "restored", "without": "without hook"}
         labels = []
         for name in names:
@@ -116,7 +121,7 @@ class RowPlot(Plot):
 
     def _colour(self, name: str) -> str:
         theme = self._theme
-        return {"saved": theme.ok, "restored": theme.warn, "without": mix(theme.panel, theme.dim, 0.75)}[name]
+        return {"saved": theme.ok, "restored": theme.accent, "without": mix(theme.panel, theme.dim, 0.75)}[name]
 
     def _restyle(self) -> None:
         styles = {"saved": Qt.PenStyle.SolidLine, "restored": Qt.PenStyle.DashLine, "without": Qt.PenStyle.DotLine}

@@ -27,4 +27,4 @@ def fault_sentence(fault: Fault, slot: int | None) -> str:
     """What goes wrong on purpose, and where; ``slot`` None: in all."""
     where = "in all slots" if slot is None else f"in slot {slot}"
     warning = " Texts may be wrong." if fault is Fault.SKIP_LAYER else ""
-    return f"A fault is injected on purpose {where}: after every restore {FAULT_WORDS[fault]}.{warning}"
+    return f"Fault {where}: {FAULT_WORDS[fault]}.{warning}"

@@ -45,16 +45,14 @@ class RowsInUse:
         """All of it in a sentence; '' while there are none."""
         if self.n == 0:
             return ""
-        rounds = "1 probed draft" if self.n == 1 else f"{self.n:,} probed drafts"
-        if self.n_right == self.n:
-            return f"{rounds}, each from the row of its true position"
+        drafts = "draft" if self.n == 1 else "drafts"
         wrong = (
-            (self.n_other, "from the row of another position"),
+            (self.n_other, "from another position's"),
             (self.n_zero, "from a row of zeros"),
             (self.n_unknown, "from an unknown row"),
         )
         parts = [f"{n:,} {words}" for n, words in wrong if n]
-        return f"{rounds}: {self.n_right:,} from the row of their true position, {', '.join(parts)}"
+        return ", ".join([f"{self.n_right:,} of {self.n:,} {drafts} from the right row", *parts])
 
 
 def is_right_row(records: Records) -> NDArray[np.bool_]:
