@@ -76,7 +76,9 @@ class DifferenceMap(QWidget):
     def show_rows(self, rows: tuple[MapRow, ...], width: int, selected: int) -> None:
         """Show these restores of rows with ``width`` dimensions; ``selected``: a place, or -1."""
         self._rows, self._width, self._selected = rows, max(width, 1), selected
-        self._scale = scale_for(max((float(row.differences.max(initial=0.0)) for row in rows), default=0.0))
+        self._scale = scale_for(
+            max((float(np.nan_to_num(row.differences).max(initial=0.0)) for row in rows), default=0.0)
+        )
         self.update()
 
     def set_theme(self, theme: Theme) -> None:

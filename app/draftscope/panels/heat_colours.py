@@ -26,11 +26,11 @@ class HeatScale(NamedTuple):
     high: float
 
     def shades(self, values: NDArray[np.floating]) -> NDArray[np.uint8]:
-        """Places in the palette of values of any shape: 0 for equal, 1 to 255 by size."""
+        """Places in the palette of values of any shape: 0 for equal, 1 to 255 by size; NaN is as large as can be."""
         sizes = np.abs(values)
         with np.errstate(divide="ignore"):
             share = (np.log10(sizes) - self.low) / (self.high - self.low)
-        shades = 1 + np.clip(np.nan_to_num(share, neginf=0.0), 0, 1) * (N_COLOURS - 2)
+        shades = 1 + np.clip(np.nan_to_num(share, nan=1.0, neginf=0.0), 0, 1) * (N_COLOURS - 2)
         return np.where((sizes > 0) | np.isnan(values), shades, 0).astype(np.uint8)
 
 

@@ -71,13 +71,24 @@ class LayerMap(QWidget):
             painter = QPainter(self)
             area = self._area()
             sizes = self._layers[:, :, 0].T
-            scale = scale_for(float(np.nanmax(sizes, initial=0.0)))
+            scale = scale_for(float(np.nan_to_num(sizes).max(initial=0.0)))
             painter.drawImage(area, image_of(scale.shades(sizes), palette(self._theme)))
+            self._blank_unknown(painter, area)
             self._draw_grid(painter, area)
             self._draw_names(painter, area)
             height = min(max(area.height(), 8 * self._line), self.height() - area.top() - 4)
             legend = QRectF(self.width() - legend_width(self._font) - 4, area.top(), legend_width(self._font), height)
             draw_legend(painter, legend, scale, self._theme, self._font)
+
+    def _blank_unknown(self, painter: QPainter, area: QRectF) -> None:
+        """Parts that could not be compared have no colour of the scale."""
+        width, height = area.width() / len(self._layers), area.height() / 2
+        painter.setFont(self._font)
+        painter.setPen(QColor(self._theme.dim))
+        for layer, part in np.argwhere(np.isnan(self._layers[:, :, 0])).tolist():
+            cell = QRectF(area.left() + layer * width, area.top() + part * height, width, height)
+            painter.fillRect(cell, QColor(self._theme.raised))
+            painter.drawText(cell, Qt.AlignmentFlag.AlignCenter, "?")
 
     def _draw_grid(self, painter: QPainter, area: QRectF) -> None:
         painter.setPen(QPen(QColor(self._theme.panel), 1))

@@ -91,7 +91,7 @@ def probe_sentences(probe: Any) -> tuple[str, ...]:
     """What a probe says, a sentence each: findings, their effect, what could not be compared, the hook's worth."""
     findings, effect = findings_of(probe), effect_of(probe)
     sentences = [_sentence(finding.words) for finding in findings] or [_equal(probe)]
-    if effect.matters is not None:
+    if effect.matters is not None or findings:
         sentences.append(_sentence(effect.words))
     sentences += [_sentence(words) for words in remarks_of(probe)]
     fault = FAULTS[int(probe["fault"])]

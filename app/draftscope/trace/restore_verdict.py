@@ -179,8 +179,15 @@ def remarks_of(probe: Any) -> tuple[str, ...]:
 
 
 def effect_of(probe: Any) -> Effect:
-    """What the row that drafting went on from did to the next draft, compared with the saved one."""
-    return _effect(probe, "restored")
+    """What the row that drafting went on from did to the next draft, compared with the saved one.
+
+    Where the row is right and something else is not, drafts from the two rows are the same and say nothing about it.
+    """
+    effect = _effect(probe, "restored")
+    findings = findings_of(probe)
+    if effect.matters is False and findings and int(probe["restored_n_differing"]) == 0:
+        return Effect(None, "the row is the right one, so drafts from it do not tell what this does")
+    return effect
 
 
 def worth_of(probe: Any) -> str:
