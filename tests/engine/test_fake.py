@@ -56,7 +56,7 @@ def spans_of(records: Records, phase: Phase, *, engine: bool) -> Records:
 
 def test_every_kind_of_record_and_every_phase_of_a_round_occurs(talk: Talk) -> None:
     talk.load("fake:hybrid")
-    talk.ask(SetProbe(talk.client.next_id(), ProbeLevel.HIDDEN))
+    talk.ask(SetProbe(talk.client.next_id(), ProbeLevel.STATE))
     run_four(talk, "fake:hybrid", catch_up=CatchUp.ALONE)
     assert {Kind(kind) for kind in talk.records["kind"]} == set(Kind)
     phases = {Phase(code) for code in kind_of(talk.records, Kind.SPAN)["code"]}

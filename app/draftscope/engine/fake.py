@@ -299,8 +299,9 @@ class FakeBackend:
 
     def _put_back(self, slot: FakeSlot, kind: RestoreKind) -> None:
         """A whole state is there again; without the hook its pending row would be zeros."""
+        way = Mechanism.HOST if kind is RestoreKind.PROMPT else Mechanism.NONE
         if slot.n_decoded:
-            self._probes.restored(slot, kind, Mechanism.NONE, 0, row=slot.n_decoded - 1, without=ZERO_ROW)
+            self._probes.restored(slot, kind, way, 0, row=slot.n_decoded - 1, without=ZERO_ROW)
 
     def _idle(self, slot: int) -> FakeSlot:
         if self._slots[slot].is_active:

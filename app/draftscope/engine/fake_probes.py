@@ -47,7 +47,7 @@ _STALE_BY = 4
 """Positions by which a stale row is too old."""
 
 _BEHIND_BY = 3
-"""Positions that a companion left behind lacks."""
+"""Positions that a companion left behind lacks, or has wrong rows in."""
 
 _NAMES = {RESTORED: "restored", WITHOUT: "without"}
 _SHARES = {ProbeLevel.HIDDEN: 0.002, ProbeLevel.LOGITS: 0.02, ProbeLevel.STATE: 0.03}
@@ -115,7 +115,8 @@ class FakeProbes:
         start_ns = self._recorder.now_ns
         self._recorder.operation(Phase.PROBE)
         self._recorder.now_ns += int(self._unit_ns * _SHARES[level])
-        self._recorder.span(Phase.PROBE, slot.id, start_ns, slot.n_decoded, 0, 0)
+        if level is not ProbeLevel.HIDDEN:  # which takes too little time for a span
+            self._recorder.span(Phase.PROBE, slot.id, start_ns, slot.n_decoded, 0, 0)
         result = empty_probes(1)
         probe = result[0]
         probe["t_start_ns"], probe["duration_ns"] = start_ns, self._recorder.now_ns - start_ns
@@ -140,10 +141,17 @@ class FakeProbes:
             probe[f"{name}_cosine"], probe[f"{name}_worst"] = compared.cosine, compared.worst
         probe["row_width"] = self._width
         probe["companion_expected"] = row + 1
-        probe["companion_n"] = row + 1 - (min(_BEHIND_BY, row) if slot.is_companion_behind else 0)
-        probe["companion_n_wrong"], probe["companion_first_wrong"] = 0, -1
+        self._compare_companion(probe, slot, row)
         self._array(probe, ArrayKind.ROWS, rows)
         self._array(probe, ArrayKind.FINGERPRINTS, fingerprints_of(slot.id, max(row, without)))
+
+    def _compare_companion(self, probe: Any, slot: FakeSlot, row: int) -> None:
+        """Left behind after a rejection it keeps rows of its own; after another restore it lacks what came before."""
+        is_rejection = probe["kind"] == RestoreKind.REJECTION
+        lacks = min(_BEHIND_BY, row) if slot.is_companion_behind else 0
+        probe["companion_n"] = row + 1 - (0 if is_rejection else lacks)
+        probe["companion_n_wrong"] = lacks if is_rejection else 0
+        probe["companion_first_wrong"] = row + 1 - lacks if is_rejection and lacks else -1
 
     def _draft_from_each(self, probe: Any, slot: FakeSlot, row: int, without: int) -> None:
         behind = slot.is_companion_behind

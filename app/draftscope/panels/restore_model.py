@@ -140,7 +140,7 @@ class RestoreModel(QAbstractTableModel):
         verdict = Verdict(int(self._table.rows[place]["verdict"]))
         if verdict.is_difference:
             return QColor(readable(theme.warn, theme.panel, theme.text))
-        is_equal = verdict is Verdict.EQUAL
+        is_equal = verdict in (Verdict.EQUAL, Verdict.ROUNDING)
         return QColor(readable(theme.ok, theme.panel, theme.text) if is_equal else theme.dim)
 
 

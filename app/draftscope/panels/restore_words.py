@@ -55,6 +55,9 @@ def headline(table: RestoreTable) -> str:
         return f"{_restores(len(table))}, none probed"
     if n_differing:
         return f"{n_differing:,} of {n_probed:,} differ"
+    n_rounding = counts.get(Verdict.ROUNDING, 0)
+    if n_rounding:
+        return f"{counts.get(Verdict.EQUAL, 0):,} equal, {n_rounding:,} within rounding"
     return f"{counts.get(Verdict.EQUAL, 0):,} equal"
 
 
@@ -65,6 +68,7 @@ def summary(table: RestoreTable, rows: RowsInUse) -> str:
     parts = [_restores(len(table))]
     for n, words in (
         (counts.get(Verdict.EQUAL, 0), "equal"),
+        (counts.get(Verdict.ROUNDING, 0), "equal within rounding"),
         (n_differing, "differ" if n_differing != 1 else "differs"),
         (counts.get(Verdict.NOTHING_COMPARED, 0), "with nothing to compare"),
         (counts.get(Verdict.NOT_PROBED, 0), "not probed"),

@@ -7,9 +7,12 @@ import math
 import numpy as np
 
 from draftscope.engine.events import ENGINE_TRACK, Kind, Phase, SlotState
+from draftscope.engine.probes import LEVELS, ProbeLevel
 from draftscope.trace.store import TraceStore
 
 DEFINITION = "Time of all probes divided by the time in which any slot had a task, by the engine's own clock."
+
+_HIDDEN = LEVELS.index(ProbeLevel.HIDDEN)
 
 _ACTIVE = (SlotState.PROMPT, SlotState.GENERATING)
 
@@ -18,7 +21,8 @@ class ProbeCost:
     """Sums over the records of a store, brought up to date at the cost of the new ones.
 
     Attributes:
-        probed_ns: time of all probes.
+        probed_ns: time of all probes: of their spans, of the digests of rows, and of probes of hidden rows, which have
+            no spans.
     """
 
     def __init__(self) -> None:
@@ -29,7 +33,8 @@ class ProbeCost:
         self._n_spans_seen = self._n_states_seen = 0
         self._active: set[int] = set()
         self._since_ns = self._busy_ns = self._now_ns = 0
-        self._by_track = {True: 0, False: 0}
+        self._n_rows_seen = self._n_probes_seen = 0
+        self.probed_ns = 0
 
     def update(self, store: TraceStore) -> None:
         """Take what has come into the store since the last call; starts anew when the store was cleared."""
@@ -37,9 +42,12 @@ class ProbeCost:
             self._reset(store.generation)
         spans = store.kind(Kind.SPAN)
         new, self._n_spans_seen = spans[self._n_spans_seen :], len(spans)
-        new = new[new["code"] == Phase.PROBE]
-        for is_engine in (True, False):
-            self._by_track[is_engine] += int(new["duration_ns"][(new["slot"] == ENGINE_TRACK) == is_engine].sum())
+        is_ours = (new["code"] == Phase.PROBE) & (new["slot"] != ENGINE_TRACK)  # the decodes lie within those of slots
+        rows = store.kind(Kind.ROW)
+        digests, self._n_rows_seen = rows[self._n_rows_seen :], len(rows)
+        probes, self._n_probes_seen = store.probes[self._n_probes_seen :], len(store.probes)
+        hidden = probes["duration_ns"][probes["level"] == _HIDDEN]
+        self.probed_ns += int(new["duration_ns"][is_ours].sum() + digests["duration_ns"].sum() + hidden.sum())
         self._follow_slots(store)
         limits = store.time_range()
         self._now_ns = limits[1] if limits is not None else 0
@@ -57,11 +65,6 @@ class ProbeCost:
                 self._since_ns = t_ns
             elif was_active and not self._active:
                 self._busy_ns += t_ns - self._since_ns
-
-    @property
-    def probed_ns(self) -> int:
-        """See the class. Spans of the shared track and of slots are of different decodes."""
-        return self._by_track[True] + self._by_track[False]
 
     @property
     def busy_ns(self) -> int:

@@ -18,17 +18,22 @@ from draftscope.engine.probes import UNKNOWN_POSITION, ZERO_ROW, Probes, StateSt
 
 
 class Verdict(IntEnum):
-    """The gravest that a probe found. NOTHING_COMPARED: it was probed, but there was nothing to compare with."""
+    """The gravest that a probe found.
+
+    ROUNDING: nothing differs, but for the recurrent state, by no more than decoding the same tokens anew does from
+    itself. NOTHING_COMPARED: it was probed, but there was nothing to compare with.
+    """
 
     NOT_PROBED = 0
     EQUAL = 1
-    NOTHING_COMPARED = 2
-    ROW_ZERO = 3
-    ROW_OF_OTHER_POSITION = 4
-    ROW_UNKNOWN = 5
-    STATE_DIFFERS = 6
-    COMPANION_LENGTH = 7
-    COMPANION_WRONG = 8
+    ROUNDING = 2
+    NOTHING_COMPARED = 3
+    ROW_ZERO = 4
+    ROW_OF_OTHER_POSITION = 5
+    ROW_UNKNOWN = 6
+    STATE_DIFFERS = 7
+    COMPANION_LENGTH = 8
+    COMPANION_WRONG = 9
 
     @property
     def is_difference(self) -> bool:
@@ -133,16 +138,24 @@ _STATES = {
 }
 
 
+_WITHOUT_FINDING = {
+    Verdict.EQUAL: "equal",
+    Verdict.ROUNDING: "equal, the recurrent state within rounding",
+    Verdict.NOTHING_COMPARED: "nothing could be compared",
+}
+
+
 def verdicts_of(probes: Probes) -> NDArray[np.uint8]:
     """The ``Verdict`` of each probe: uint8 (P,)."""
     found = np.where(_is_compared(probes), Verdict.EQUAL, Verdict.NOTHING_COMPARED).astype(np.uint8)
+    found[probes["state_status"] == StateStatus.ROUNDING] = Verdict.ROUNDING
     for rule in reversed(_RULES):
         found[rule.holds(probes)] = rule.verdict
     return found
 
 
 def _is_compared(probes: Probes) -> NDArray[np.bool_]:
-    has_state = (probes["state_status"] == StateStatus.EQUAL) | (probes["state_status"] == StateStatus.DIFFERS)
+    has_state = np.isin(probes["state_status"], (StateStatus.EQUAL, StateStatus.DIFFERS, StateStatus.ROUNDING))
     is_compared = (probes["restored_n_differing"] >= 0) | (probes["companion_expected"] >= 0) | has_state
     return np.asarray(is_compared)
 
@@ -159,19 +172,25 @@ def verdict_words(probe: Any | None) -> str:
         return "not probed"
     findings = findings_of(probe)
     if not findings:
-        return "equal" if _is_compared(np.asarray(probe).reshape(1))[0] else "nothing could be compared"
+        return _WITHOUT_FINDING[Verdict(int(verdicts_of(np.asarray(probe).reshape(1))[0]))]
     first, more = findings[0].words, len(findings) - 1
     return f"{first}; and {more} more" if more else first
 
 
 def remarks_of(probe: Any) -> tuple[str, ...]:
-    """What could not be compared, and why; empty where everything that the level asks for was."""
+    """What could not be compared, and what is rounding; empty where all that the level asks for was compared."""
     remarks = []
     if int(probe["restored_n_differing"]) < 0:
         remarks.append("no hidden row was compared: nothing is drafted from here")
     status = int(probe["state_status"])
     if status in _STATES:
         remarks.append(_STATES[StateStatus(status)])
+    if status == StateStatus.ROUNDING:
+        largest, scatter = (units.figure(float(probe[name])) for name in ("state_max_abs", "state_scatter"))
+        remarks.append(
+            f"the recurrent state is off by up to {largest}, no more than decoding the same tokens anew is from itself"
+            f" ({scatter}): that is rounding"
+        )
     return tuple(remarks)
 
 

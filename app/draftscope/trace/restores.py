@@ -1,8 +1,8 @@
 """The restores of a run: every time that a state was put back, with what a probe found there.
 
 ``RESTORE`` records tell of rejected drafts; operations that put a state back tell of prompts, the prompt cache, slot
-files, forks and rewinds. A probe belongs to the last restore of its slot and of its sort (after a rejection, or not)
-that had begun when the probe did, if both name the same position.
+files, forks and rewinds. A probe begins just before its restore or within it: it belongs to the first restore of its
+slot and of its sort (after a rejection, or not) that ended no earlier, if both name the same position.
 """
 
 from __future__ import annotations
@@ -36,6 +36,9 @@ KIND_WORDS = {
     RestoreKind.REWIND: "rewind",
 }
 """What a restore was for, in the words of tables."""
+
+PATIENCE_NS = 2_000_000_000
+"""How far the records may be past a probe whose restore is not among them before it is held to be lost."""
 
 RESTORE_DTYPE = np.dtype(
     [
@@ -187,32 +190,28 @@ class RestoreTable:
         probes = store.probes
         waiting = np.concatenate([self._waiting, np.arange(self._n_probes_seen, len(probes))])
         self._n_probes_seen = len(probes)
+        is_joined = np.zeros(len(waiting), bool)
+        is_rejection = probes["kind"][waiting] == RestoreKind.REJECTION
+        for (slot, sort), places in self._places.items():
+            chosen = np.flatnonzero((probes["slot"][waiting] == slot) & (is_rejection == sort))
+            if len(chosen):
+                is_joined[chosen] = self._join(probes, waiting[chosen], places.view)
         limits = store.time_range()
-        if not len(waiting) or limits is None:
-            self._waiting = waiting
-            return False
-        is_ready = probes["t_start_ns"][waiting] <= limits[1]
-        self._waiting, ready = waiting[~is_ready], waiting[is_ready]
-        is_rejection = probes["kind"][ready] == RestoreKind.REJECTION
-        for slot in np.unique(probes["slot"][ready]).tolist():
-            for sort in (True, False):
-                chosen = ready[(probes["slot"][ready] == slot) & (is_rejection == sort)]
-                if len(chosen):
-                    self._join(probes, chosen, self._places.get((slot, sort)))
-        return bool(len(ready))
+        is_lost = ~is_joined & (probes["t_start_ns"][waiting] + PATIENCE_NS < (0 if limits is None else limits[1]))
+        self.n_unmatched += int(np.count_nonzero(is_lost))
+        self._waiting = waiting[~is_joined & ~is_lost]
+        return bool(is_joined.any() or is_lost.any())
 
-    def _join(self, probes: Probes, chosen: NDArray[np.int64], places: GrowableArray | None) -> None:
-        if places is None:
-            self.n_unmatched += len(chosen)
-            return
-        starts = self._rows["t_start_ns"][places.view]
-        before = np.searchsorted(starts, probes["t_start_ns"][chosen], "right") - 1
-        rows = places.view[np.maximum(before, 0)]
-        is_same = (before >= 0) & (self._rows["position"][rows] == probes["position"][chosen])
-        self.n_unmatched += int(np.count_nonzero(~is_same))
+    def _join(self, probes: Probes, chosen: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Join probes of one slot and sort with its restores; which of them found theirs."""
+        ends = self._rows["t_start_ns"][places] + self._rows["duration_ns"][places]
+        next_ = np.searchsorted(ends, probes["t_start_ns"][chosen], "left")
+        rows = places[np.minimum(next_, len(places) - 1)]
+        is_same = (next_ < len(places)) & (self._rows["position"][rows] == probes["position"][chosen])
         rows, chosen = rows[is_same], chosen[is_same]
         self._rows["probe"][rows] = chosen
         self._rows["verdict"][rows] = verdicts_of(probes[chosen])
+        return np.asarray(is_same)
 
 
 def _blank(records: Records) -> Restores:
@@ -233,10 +232,11 @@ def _of_rejections(records: Records) -> Restores:
 def _of_operations(records: Records) -> Restores:
     records = records[np.isin(records["code"], list(KIND_OF_OPERATION))]
     rows = _blank(records)
-    rows["mechanism"], rows["position"] = Mechanism.NONE, records["n"]
+    rows["position"] = records["n"]
     for operation, kind in KIND_OF_OPERATION.items():
         rows["kind"][records["code"] == operation] = kind
     is_prompt = rows["kind"] == RestoreKind.PROMPT
+    rows["mechanism"] = np.where(is_prompt, Mechanism.HOST, Mechanism.NONE)
     rows["n_replay"] = np.where(is_prompt, 0, np.maximum(records["position"] - records["n"], 0))
     return rows
 
