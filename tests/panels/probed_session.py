@@ -1,4 +1,4 @@
-"""A session with a run of the scripted engine whose restores were probed."""
+"""A session with a run whose restores were probed, of the scripted engine or of the native one on the demo model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ProbedRun:
     def __init__(
         self, level: ProbeLevel, fault: Fault = Fault.NONE, path: str = "fake:hybrid", max_tokens: int = 60
     ) -> None:
-        client = make_client("fake:0", in_process=True)
+        client = make_client("fake:0" if path.startswith("fake:") else "native", in_process=True)
         talk = Talk(client)
         self.level, self.fault = level, fault
         self.model: ModelReport = talk.load(path, n_slots=3, n_ctx=1024)

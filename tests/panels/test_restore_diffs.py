@@ -13,6 +13,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
+from draftscope.base.paths import demo_model
 from draftscope.base.theme import DARK, LIGHT, THEMES
 from draftscope.engine.events import Kind
 from draftscope.engine.probes import ArrayKind, Fault, ProbeLevel, RestoreKind
@@ -175,6 +176,31 @@ def test_a_fault_is_named_by_every_restore_and_by_the_part_that_shows_it(make: M
     assert ("draft logits change" in panel.details.draft.effect.text()) == is_row
     turn_to(panel, LAYERS)
     assert ("equal" in panel.details.layers.words) == (fault is not Fault.SKIP_LAYER)
+
+
+NAMED_ON_THE_DEMO = NAMED | {
+    Fault.SKIP_LAYER: "recurrent layer 5, ",
+    Fault.COMPANION_BEHIND: " of the MTP context's positions come",
+}
+
+
+@pytest.mark.parametrize("fault", Fault)
+def test_on_the_demo_model_each_fault_is_named_and_without_one_everything_is_equal(make: Make, fault: Fault) -> None:
+    panel = make(probed_session(ProbeLevel.STATE, fault, str(demo_model())))
+    words, counts = listed(panel), panel.table.n_by_verdict()
+    assert len(words) > 5
+    assert panel.table.n_unmatched == 0
+    assert Verdict.NOT_PROBED not in counts
+    if fault is Fault.NONE:
+        assert set(counts) <= {Verdict.EQUAL, Verdict.ROUNDING}
+        assert panel.rows_in_use.n == panel.rows_in_use.n_right > 20
+        return
+    # A context is behind only where accepted tokens wait for it; every other fault spoils every restore.
+    n_named = sum(NAMED_ON_THE_DEMO[fault] in verdict for verdict in words)
+    assert n_named >= (1 if fault is Fault.COMPANION_BEHIND else len(words))
+    for page in range(len(TABS)):
+        turn_to(panel, page)
+        assert panel.details.page.empty.isHidden(), TABS[page]
 
 
 def test_the_panel_says_how_many_drafts_went_on_from_the_wrong_row(make: Make) -> None:

@@ -180,6 +180,18 @@ def restores(stage: Stage) -> None:
     stage.shoot_restores("only-differing", ("Verdict",))
 
 
+def restores_of_the_demo(stage: Stage) -> None:
+    """What probes of the demo's restores say, with nothing wrong and with a fault."""
+    stage.session.probing.set_level(ProbeLevel.STATE)
+    stage.run_demo()
+    stage.shoot_restores("demo")
+    stage.session.probing.inject(Fault.OMIT_HOOK)
+    stage.run()
+    stage.shoot_restores("demo-omit-hook", ("Verdict", "Rows", "Heat map", "Draft"))
+    stage.window.docks.bring_forward("restores").window().resize(1600, 980)
+    stage.shoot_window("restores-demo")
+
+
 def restore_menus(stage: Stage) -> None:
     """The menus of levels and faults, on a model that drafts and on one that has nothing to skip; a slot's own."""
     for path in ("fake:hybrid", "fake:plain", "fake:unknown-layout", "fake:dense"):
@@ -426,6 +438,7 @@ SCENES: tuple[tuple[str, Callable[[Stage], None]], ...] = (
     ("fake:0", without_checkpoints),
     ("fake:0", restores),
     ("fake:0", restore_menus),
+    ("native", restores_of_the_demo),
     ("native", engine_killed),
     ("native", server_lost),
     ("native", families),
