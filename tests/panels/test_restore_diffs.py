@@ -198,6 +198,23 @@ def test_on_the_demo_model_each_fault_is_named_and_without_one_everything_is_equ
     # A context is behind only where accepted tokens wait for it; every other fault spoils every restore.
     n_named = sum(NAMED_ON_THE_DEMO[fault] in verdict for verdict in words)
     assert n_named >= (1 if fault is Fault.COMPANION_BEHIND else len(words))
+    tried = next(place for place in range(len(words)) if panel.table.probe(place)["n_vocab"])  # type: ignore[index]
+    panel.list.choose(tried)
+    for page in range(len(TABS)):
+        turn_to(panel, page)
+        assert panel.details.page.empty.isHidden(), TABS[page]
+
+
+def test_a_recorded_run_is_shown_without_an_engine(make: Make) -> None:
+    run = ProbedRun(ProbeLevel.STATE, Fault.STALE_ROW)
+    session = MadeSession()
+    session.pieces.add(run.pieces)
+    session.trace.append(run.records)
+    panel = make(session)
+    assert panel.details.page.empty.text.endswith("Probing was off when this was recorded.")
+    session.trace.append_arrays(run.arrays)
+    panel.refresh()
+    assert panel.headline == f"{len(panel.table)} of {len(panel.table)} differ"
     for page in range(len(TABS)):
         turn_to(panel, page)
         assert panel.details.page.empty.isHidden(), TABS[page]

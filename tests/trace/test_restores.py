@@ -8,7 +8,7 @@ import io
 import numpy as np
 import pytest
 
-from draftscope.engine.events import ENGINE_TRACK, Kind, Mechanism, Operation, Phase, SlotState
+from draftscope.engine.events import ENGINE_TRACK, Kind, Mechanism, Operation, Phase, Reuse, SlotState
 from draftscope.engine.probes import (
     FAULTS,
     PROBE_COLUMNS,
@@ -54,7 +54,10 @@ def test_operations_that_put_a_state_back_are_restores_and_others_are_not() -> N
         Operation.FORK: RestoreKind.FORK,
         Operation.REWIND: RestoreKind.REWIND,
     }
-    records = [operation(1_000_000 * what, what, n=30, position=32) for what in Operation]
+    reuse = {Operation.FORK: Reuse.KEPT, Operation.REWIND: Reuse.RESTORED}
+    records = [
+        operation(1_000_000 * what, what, n=30, position=32, m=reuse.get(what, Reuse.NONE)) for what in Operation
+    ]
     table = table_of(store_with(*records))
     assert table.rows["kind"].tolist() == [kinds[what] for what in Operation if what in kinds]
     assert set(table.rows["position"].tolist()) == {30}
@@ -62,10 +65,20 @@ def test_operations_that_put_a_state_back_are_restores_and_others_are_not() -> N
     assert (replay[RestoreKind.PROMPT], replay[RestoreKind.FORK]) == (0, 2)
 
 
+def test_a_slot_that_a_fork_reads_and_a_rewind_that_drops_a_tail_put_no_state_back() -> None:
+    records = (
+        operation(1_000, Operation.FORK, n=30, m=Reuse.NONE),
+        operation(2_000, Operation.REWIND, n=20, m=Reuse.TAIL_DROPPED),
+        operation(3_000, Operation.REWIND, n=20, m=Reuse.KEPT),
+        operation(4_000, Operation.SLOT_RESTORE, n=0),
+    )
+    assert len(table_of(store_with(*records))) == 0
+
+
 @pytest.mark.parametrize("at_once", [True, False])
 def test_a_rewind_by_a_prompt_checkpoint_is_one_restore(at_once: bool) -> None:
     part = operation(2_000, Operation.PROMPT_RESTORE, n=30, duration_ns=500)
-    whole = operation(1_000, Operation.REWIND, n=30, duration_ns=3_000)
+    whole = operation(1_000, Operation.REWIND, n=30, duration_ns=3_000, m=Reuse.RESTORED)
     store, table = TraceStore(), RestoreTable()
     for records in [np.concatenate([part, whole])] if at_once else [part, whole]:
         store.append(records)
@@ -134,7 +147,7 @@ def test_a_cleared_store_begins_anew() -> None:
 def test_filters_pass_what_they_say() -> None:
     records = [restore(100_000 * (n + 1), slot=n % 2, round_id=n) for n in range(6)]
     bad = probe(250_000, slot=0, restored_n_differing=3, restored_position=41)
-    table = table_of(store_with(*records, operation(700_000, Operation.FORK, 40), probes=(bad,)))
+    table = table_of(store_with(*records, operation(700_000, Operation.FORK, 40, m=Reuse.KEPT), probes=(bad,)))
     assert table.select().tolist() == list(range(7))
     assert table.select(slot=1).tolist() == [1, 3, 5]
     assert table.select(kind=RestoreKind.FORK).tolist() == [6]

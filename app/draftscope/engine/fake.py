@@ -235,14 +235,18 @@ class FakeBackend:
 
     def rewind_slot(self, slot: int, n_tokens: int) -> None:
         """See ``Backend.rewind_slot``."""
-        n_kept = self._idle(slot).held.rewind(n_tokens)
-        self._slots[slot].record(Operation.REWIND, n_kept)
-        self._put_back(self._slots[slot], RestoreKind.REWIND)
+        held = self._idle(slot).held
+        is_kept = n_tokens >= held.n_decoded
+        n_kept = held.rewind(n_tokens)
+        dropped = Reuse.TAIL_DROPPED if held.can_drop_tail else Reuse.RESTORED if n_kept else Reuse.NO_CHECKPOINT
+        self._slots[slot].record(Operation.REWIND, n_kept, Reuse.KEPT if is_kept else dropped)
+        if dropped is Reuse.RESTORED and not is_kept:
+            self._put_back(self._slots[slot], RestoreKind.REWIND)
 
     def fork_slot(self, slot: int, to: int) -> None:
         """See ``Backend.fork_slot``."""
         self._idle(to).held.take(self._idle(slot).held)
-        self._slots[to].record(Operation.FORK, self._slots[to].n_decoded, size_bytes=STATE_BYTES)
+        self._slots[to].record(Operation.FORK, self._slots[to].n_decoded, Reuse.KEPT, STATE_BYTES)
         self._put_back(self._slots[to], RestoreKind.FORK)
 
     def shift_slot(self, slot: int, n_keep: int, n_discard: int) -> None:
@@ -266,7 +270,7 @@ class FakeBackend:
         except EngineError:
             self._slots[slot].record(Operation.STATE_REFUSED, size_bytes=len(state))
             raise
-        self._slots[slot].record(Operation.SLOT_RESTORE, self._slots[slot].n_decoded, size_bytes=len(state))
+        self._slots[slot].record(Operation.SLOT_RESTORE, self._slots[slot].n_decoded, Reuse.KEPT, len(state))
         self._put_back(self._slots[slot], RestoreKind.SLOT)
 
     def slot_facts(self, slot: int) -> SlotFacts:

@@ -18,6 +18,7 @@ from draftscope.panels.probe_bar import FaultBanner, ProbeBar
 from draftscope.panels.restore_details import RestoreDetails
 from draftscope.panels.restore_list import RestoreList
 from draftscope.panels.restore_words import Shown, cost_words, headline, summary, why_no_restores
+from draftscope.panels.round_step import step_round
 from draftscope.session.session import Session
 from draftscope.session.state import SessionState
 from draftscope.trace.probe_cost import ProbeCost
@@ -89,6 +90,7 @@ class RestoreDiffsPanel(Panel):
         self.list.chosen_changed.connect(self._on_chosen)
         self.details.changed.connect(self.mark_stale)
         self.details.restore_clicked.connect(self._on_restore_clicked)
+        self.details.rows.plot.step_asked.connect(self._on_step_asked)
 
     @property
     def shown(self) -> Shown | None:
@@ -170,6 +172,9 @@ class RestoreDiffsPanel(Panel):
             rows = self.table.rows[found]
             is_chosen = rows["slot"] == self.session.view.selected_slot
             self.list.choose(int(found[np.lexsort((rows["slot"], -rows["verdict"].astype(int), ~is_chosen))[0]]))
+
+    def _on_step_asked(self, step: int) -> None:
+        step_round(self.session, step)
 
     def _on_end_fault(self) -> None:
         self.session.probing.inject(Fault.NONE)

@@ -82,16 +82,15 @@ class MapPage(QWidget):
         """Show as many of these restores as fit, up to the chosen one or a little beyond; False where none has rows."""
         which, n_fit = int(self.what.currentData()), self.map.n_fit
         end = int(np.searchsorted(places, shown.place)) + 1 + n_fit // 4
+        probed = places[:end][table.rows["probe"][places[:end]] >= 0]
         rows: list[MapRow] = []
         width = 0
-        for place in places[:end][::-1].tolist():
+        for place in probed[: -2 * n_fit - 1 : -1].tolist():  # some have no rows, because nothing was drafted
             row = self._row(session, table, place, which)
             if row is not None:
                 rows.append(row)
-                width = max(width, int(table.rows[place]["probe"] >= 0 and _width(table, place)))
+                width = max(width, _width(table, place))
             if len(rows) == n_fit:
-                break
-            if end - place > 20 * n_fit and not rows:
                 break
         rows = [row for row in rows if len(row.differences) == len(rows[0].differences)]
         self.map.show_rows(tuple(rows[::-1]), width, shown.place)

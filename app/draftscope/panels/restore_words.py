@@ -131,6 +131,8 @@ def why_not_probed(session: Session, shown: Shown) -> Reason | None:
     """Why nothing was measured at this restore, or None."""
     if shown.probe is not None:
         return None
+    if session.model is None:
+        return "This restore was not probed", "Probing was off when this was recorded."
     level = session.probing.level_of(int(shown.row["slot"]))
     if level is ProbeLevel.OFF:
         return "Probing is off", "Choose a level above to measure restores."
@@ -164,7 +166,10 @@ def why_no_draft(session: Session, shown: Shown) -> Reason | None:
     if LEVELS[int(shown.probe["level"])] in (ProbeLevel.OFF, ProbeLevel.HIDDEN):
         return "This level does not measure draft logits", "Choose logits or state to run the next draft from each row."
     if int(shown.probe["n_vocab"]) == 0:
-        return "No draft follows this restore", "The next draft is run from each row where a round follows at once."
+        return (
+            "No draft was run from here",
+            "Its task ended, or other tokens were decoded, before the next draft.",
+        )
     return why_no_array(session, shown, ArrayKind.TOP_TOKENS)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from draftscope.engine.events import Kind, Mechanism, Operation, Records
+from draftscope.engine.events import Kind, Mechanism, Operation, Records, Reuse
 from draftscope.engine.probes import Probes, RestoreKind
 from draftscope.trace.growable import GrowableArray
 from draftscope.trace.restore_verdict import Verdict, verdict_words, verdicts_of
@@ -230,7 +230,14 @@ def _of_rejections(records: Records) -> Restores:
 
 
 def _of_operations(records: Records) -> Restores:
-    records = records[np.isin(records["code"], list(KIND_OF_OPERATION))]
+    """Those that put a state back.
+
+    Not where nothing was decoded yet, nor the slot that a fork reads; of rewinds those to a prompt checkpoint only.
+    """
+    code, reuse = records["code"], records["m"]
+    is_read = (code == Operation.FORK) & (reuse == Reuse.NONE)
+    is_mere_step = (code == Operation.REWIND) & (reuse != Reuse.RESTORED)
+    records = records[np.isin(code, list(KIND_OF_OPERATION)) & (records["n"] > 0) & ~is_read & ~is_mere_step]
     rows = _blank(records)
     rows["position"] = records["n"]
     for operation, kind in KIND_OF_OPERATION.items():

@@ -136,8 +136,9 @@ def measured(session: Session) -> str:
     """What the tool measures about itself, in words."""
     meter = session.meter
     draw_ms = sum(meter.draw_ms.values())
+    lost = f" · arrays lost {session.n_arrays_lost:,}" if session.n_arrays_lost else ""
     return (
-        f"records {meter.n_records:,} · dropped {meter.n_dropped:,} · overhead {meter.overhead * 100:.1f} %"
+        f"records {meter.n_records:,} · dropped {meter.n_dropped:,}{lost} · overhead {meter.overhead * 100:.1f} %"
         f" · draw {draw_ms:.1f} ms"
     )
 
