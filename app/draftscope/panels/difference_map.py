@@ -60,7 +60,6 @@ class DifferenceMap(QWidget):
         self._selected = -1
         self._scale: HeatScale = scale_for(0.0)
         self._font = figure_font(0.9)
-        self.setMinimumHeight(90)
         self.setAccessibleName("Differences by restore and dimension")
 
     @property

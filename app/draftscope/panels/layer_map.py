@@ -30,7 +30,6 @@ class LayerMap(QWidget):
         self._font = figure_font(0.9)
         self._line = QFontMetricsF(self._font).height()
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        self.setMinimumHeight(round(6.5 * self._line))
 
     def show_layers(self, layers: NDArray[np.float64]) -> None:
         """Show max |d| and rms of the two parts of each layer, float64 (L, 2, 2)."""

@@ -85,6 +85,7 @@ class RestoreDetails(QWidget):
         layout.setSpacing(0)
         layout.addLayout(bar)
         layout.addWidget(self._book, 1)
+        self._book.setMinimumHeight(40)  # less than the pages would like, so that the window can be small
 
     @property
     def page(self) -> Page:

@@ -119,7 +119,7 @@ class RestoreList(QWidget):
         view.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         view.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
         view.setFrameShape(QFrame.Shape.NoFrame)
-        view.setMinimumHeight(70)
+        view.setMinimumHeight(44)
         view.setAccessibleName("Restores, the newest last")
         view.selectionModel().currentRowChanged.connect(self._on_row)
         view.verticalScrollBar().actionTriggered.connect(self._on_scrolled)

@@ -34,7 +34,7 @@ class RowsPage(QWidget):
         super().__init__()
         self.strip = FingerprintStrip(theme, clock)
         self.plot = RowPlot(theme, clock)
-        self.plot.setMinimumHeight(80)
+        self.plot.setMinimumHeight(0)
         self.what = QComboBox()
         self.what.addItem("Differences")
         self.what.addItem("Rows")

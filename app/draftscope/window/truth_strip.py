@@ -14,7 +14,7 @@ from draftscope.engine.events import Kind
 from draftscope.engine.probes import Fault
 from draftscope.session.session import Session
 from draftscope.session.state import SessionState
-from draftscope.trace.probe_words import FAULT_WORDS, fault_sentence
+from draftscope.trace.probe_words import fault_sentence
 
 REFRESH_NS = 200_000_000
 """Figures change five times a second at most: faster cannot be read."""
@@ -129,7 +129,7 @@ def fault_words(fault: Fault, slot: int | None) -> str:
     """The fault that is active in a few words; '' where none is."""
     if fault is Fault.NONE:
         return ""
-    return f"FAULT {'in all slots' if slot is None else f'in slot {slot}'}: {FAULT_WORDS[fault]}"
+    return f"FAULT{'' if slot is None else f' in slot {slot}'}: {fault.value.replace('_', ' ')}"
 
 
 def measured(session: Session) -> str:
