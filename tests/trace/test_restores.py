@@ -19,7 +19,15 @@ from draftscope.engine.probes import (
 )
 from draftscope.trace.probe_cost import ProbeCost
 from draftscope.trace.restore_text import csv_table, markdown_table, probe_sentences, restore_markdown
-from draftscope.trace.restore_verdict import Verdict, effect_of, findings_of, verdict_words, verdicts_of, worth_of
+from draftscope.trace.restore_verdict import (
+    Verdict,
+    effect_briefly,
+    effect_of,
+    findings_of,
+    verdict_words,
+    verdicts_of,
+    worth_of,
+)
 from draftscope.trace.restores import PATIENCE_NS, RestoreTable
 from draftscope.trace.rows_in_use import RowsInUse
 from draftscope.trace.store import TraceStore
@@ -241,6 +249,16 @@ def test_a_difference_stands_beside_its_effect_which_may_be_none() -> None:
     assert effect_of(probe(companion_n=38)).matters is None
 
 
+def test_the_effect_is_told_briefly_where_there_is_a_difference() -> None:
+    changed = STALE | {"restored_n_changed": 100}
+    assert effect_briefly(None) == effect_briefly(probe()) == ""
+    assert effect_briefly(probe(**changed)) == "none"
+    assert effect_briefly(probe(**changed, restored_top=9)) == "another likeliest token"
+    assert effect_briefly(probe(**changed, restored_n_same=2)) == "another draft"
+    assert effect_briefly(probe(**changed, restored_n_same=1, restored_accepted=1)) == "accepts 1, not 2"
+    assert effect_briefly(probe(**STALE, n_vocab=0)) == effect_briefly(probe(companion_n=3)) == "not measured"
+
+
 def test_what_the_hook_is_worth_is_said_apart() -> None:
     words = worth_of(probe())
     assert words.startswith(
@@ -271,8 +289,8 @@ def filled() -> RestoreTable:
 def test_markdown_has_a_row_a_restore() -> None:
     lines = markdown_table(filled(), (0, 1)).splitlines()
     assert len(lines) == 4
-    assert lines[2] == "| 1 | 0 | rejected draft | host | 40 | 2 | 5.00 µs | not probed |"
-    assert lines[3].endswith("| row differs: it is the row of position 43, expected 40 |")
+    assert lines[2] == "| 1 | 0 | rejected draft | host | 40 | 2 | 5.00 µs | not probed |  |"
+    assert lines[3].endswith("| row differs: it is the row of position 43, expected 40 | none |")
 
 
 def test_csv_has_every_figure_by_its_name_and_nothing_where_nothing_was_measured() -> None:

@@ -34,6 +34,7 @@ class RestoreFacts(QScrollArea):
         super().__init__()
         self._theme = theme
         self._shown: Shown | None = None
+        self._key: tuple[int, bytes, bytes, str] | None = None
         self._name = QLabel()
         self._words = QLabel()
         self._probe = QLabel()
@@ -60,8 +61,16 @@ class RestoreFacts(QScrollArea):
         return "\n".join((self._name.text(), self._words.accessibleDescription(), self._probe.text()))
 
     def show_restore(self, shown: Shown) -> None:
-        """Show this restore, which was probed."""
-        self._shown = shown
+        """Show this restore, which was probed; does nothing when it is shown already."""
+        key = (
+            shown.place,
+            shown.row.tobytes(),
+            b"" if shown.probe is None else shown.probe.tobytes(),
+            self._theme.name,
+        )
+        if key == self._key:
+            return
+        self._shown, self._key = shown, key
         self._name.setText(name_of(shown))
         self._probe.setText(probe_words(shown))
         sentences = probe_sentences(shown.probe)

@@ -22,6 +22,7 @@ from draftscope.engine.probes import RestoreKind
 from draftscope.panels.fonts import figure_font
 from draftscope.panels.restore_model import (
     COLUMNS,
+    EFFECT,
     MODE,
     POSITION,
     ROUND,
@@ -37,6 +38,7 @@ _WIDEST = {
     ROUND: "00,000",
     SLOT: "00",
     WHAT_FOR: "rejected draft",
+    EFFECT: "accepts 0, not 0",
     POSITION: "00,000",
     MODE: "kv removal",
     TOOK: "000.0 µs",

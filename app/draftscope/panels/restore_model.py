@@ -14,7 +14,7 @@ from draftscope.base.theme import Theme, readable
 from draftscope.engine.probes import RestoreKind
 from draftscope.panels.fonts import figure_font
 from draftscope.trace.restore_text import mode_words
-from draftscope.trace.restore_verdict import Verdict
+from draftscope.trace.restore_verdict import Verdict, effect_briefly
 from draftscope.trace.restores import KIND_WORDS, RestoreTable
 
 COLUMNS = (
@@ -22,11 +22,12 @@ COLUMNS = (
     ("Slot", "Slot that went back"),
     ("What for", "What made it go back"),
     ("Verdict", "What a probe found, compared with what was saved; a difference is a finding, not yet a defect"),
+    ("Effect", "What a difference did to the next draft, compared with the draft from the saved row"),
     ("Position", "Positions that the target held after it"),
     ("Mode", "How it went back"),
     ("Took", "Time of the restore itself, without what is decoded again"),
 )
-ROUND, SLOT, WHAT_FOR, VERDICT, POSITION, MODE, TOOK = range(len(COLUMNS))
+ROUND, SLOT, WHAT_FOR, VERDICT, EFFECT, POSITION, MODE, TOOK = range(len(COLUMNS))
 
 _FIGURES = (ROUND, SLOT, POSITION, TOOK)
 
@@ -125,8 +126,10 @@ class RestoreModel(QAbstractTableModel):
                 self.n_words += 1
                 return self._table.words(place)
             case 4:
-                return f"{row['position']:,}"
+                return effect_briefly(self._table.probe(place))
             case 5:
+                return f"{row['position']:,}"
+            case 6:
                 return mode_words(int(row["mechanism"]))
             case _:
                 return units.duration(float(row["duration_ns"]))

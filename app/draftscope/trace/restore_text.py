@@ -12,10 +12,10 @@ from draftscope.base import units
 from draftscope.engine.events import Mechanism
 from draftscope.engine.probes import FAULTS, LEVELS, PROBE_COLUMNS, Fault, RestoreKind, StateStatus
 from draftscope.trace.probe_words import FAULT_WORDS
-from draftscope.trace.restore_verdict import Verdict, effect_of, findings_of, remarks_of, worth_of
+from draftscope.trace.restore_verdict import Verdict, effect_briefly, effect_of, findings_of, remarks_of, worth_of
 from draftscope.trace.restores import KIND_WORDS, RestoreTable
 
-_HEAD = ("round", "slot", "what for", "mode", "position", "replay", "took", "verdict")
+_HEAD = ("round", "slot", "what for", "mode", "position", "replay", "took", "verdict", "effect")
 _OWN_COLUMNS = ("t_start_ns", "duration_ns", "size_bytes", "round", "slot", "position", "n_replay")
 _SHARED = {*_OWN_COLUMNS, "kind", "mechanism", "level", "fault"}
 
@@ -43,6 +43,7 @@ def _cells(table: RestoreTable, place: int) -> tuple[str, ...]:
         str(row["n_replay"]),
         units.duration(float(row["duration_ns"])),
         table.words(place),
+        effect_briefly(table.probe(place)),
     )
 
 

@@ -209,6 +209,21 @@ def effect_of(probe: Any) -> Effect:
     return effect
 
 
+def effect_briefly(probe: Any | None) -> str:
+    """The effect of a difference in two or three words, for a table; '' where nothing differs."""
+    if probe is None or not findings_of(probe):
+        return ""
+    effect = effect_of(probe)
+    if effect.matters is None:
+        return "not measured"
+    saved, restored = int(probe["saved_accepted"]), int(probe["restored_accepted"])
+    if min(saved, restored) >= 0 and saved != restored:
+        return f"accepts {restored}, not {saved}"
+    if 0 <= int(probe["restored_n_same"]) < int(probe["n_draft"]):
+        return "another draft"
+    return "another likeliest token" if effect.matters else "none"
+
+
 def worth_of(probe: Any) -> str:
     """What would be there had nobody saved and restored hidden rows, in a sentence; '' where it was not measured."""
     n_differing = int(probe["without_n_differing"])

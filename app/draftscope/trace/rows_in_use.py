@@ -49,7 +49,7 @@ class RowsInUse:
         wrong = (
             (self.n_other, "from another position's"),
             (self.n_zero, "from a row of zeros"),
-            (self.n_unknown, "from an unknown row"),
+            (self.n_unknown, "from a row that is not known"),
         )
         parts = [f"{n:,} {words}" for n, words in wrong if n]
         return ", ".join([f"{self.n_right:,} of {self.n:,} {drafts} from the right row", *parts])
