@@ -75,6 +75,8 @@ def test_an_active_fault_is_said_everywhere_and_ended_by_one_click(qtbot: QtBot,
     window.actions_by_id["teach_skip_layer"].trigger()
     window.clock.tick()
     sentence = "Fault in all slots: one recurrent layer is not put back. Texts may be wrong."
+    assert window.fault_banner.text == f"{sentence} Measure at level state to see it caught."
+    window.actions_by_id["probe_state"].trigger()
     assert window.fault_banner.text == sentence
     assert restores(window).banner.text == sentence
     assert window.strip._fault.isVisible()
@@ -133,4 +135,9 @@ def test_the_menus_are_marked_for_what_they_are() -> None:
     assert len(teach) == 2 * (len(Fault) - 1) + 1
     assert all("on purpose" in row.tip for row in teach if row.id != "teach_none")
     assert all(row.why_not(Situation()) for row in teach)
+    assisted = Situation(SessionState.READY, drafts=True, has_assistant=True, n_slots=2, slot=1)
+    refused = {
+        row.id for row in teach if row.why_not(assisted) == "An assistant keeps no keys that could be left behind."
+    }
+    assert refused == {"teach_companion_behind", "teach_slot_companion_behind"}
     assert not any(row.why_not(Situation()) for row in ACTIONS if row.id.startswith("probe_"))

@@ -116,11 +116,11 @@ class FaultBanner(QFrame):
         """What it says; '' while it is hidden."""
         return "" if self.isHidden() else self._words.text()
 
-    def show_fault(self, fault: Fault, slot: int | None) -> None:
+    def show_fault(self, probing: Probing) -> None:
         """Show the fault, or nothing."""
-        self.setVisible(fault is not Fault.NONE)
-        if fault is not Fault.NONE:
-            self._words.setText(fault_sentence(fault, slot))
+        self.setVisible(probing.fault is not Fault.NONE)
+        if probing.fault is not Fault.NONE:
+            self._words.setText(fault_sentence(probing.fault, probing.fault_slot, probing.fault_level))
             self.setAccessibleName(self._words.text())
 
     def set_theme(self, theme: Theme) -> None:

@@ -126,7 +126,7 @@ class RestoreDiffsPanel(Panel):
         self.cost.update(trace)
         reason = why_no_restores(self.session, self.table)
         self.bar.show_state(probing, cost_words(self.cost), "" if reason is None else f"{reason[0]}.")
-        self.banner.show_fault(probing.fault, probing.fault_slot)
+        self.banner.show_fault(probing)
         self.set_headline(headline(self.table))
         if not self.page.show_content(reason):
             return

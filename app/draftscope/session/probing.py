@@ -64,6 +64,11 @@ class Probing(QObject):
         """The slot whose restores do; None: those of all."""
         return self._fault_slot
 
+    @property
+    def fault_level(self) -> ProbeLevel:
+        """What is measured where the fault is."""
+        return self._level if self._fault_slot is None else self.level_of(self._fault_slot)
+
     def fault_of(self, slot: int) -> Fault:
         """What the restores of a slot are made to do wrong."""
         return self._fault if self._fault_slot in (None, slot) else Fault.NONE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from draftscope.engine.probes import Fault, ProbeLevel
+from draftscope.engine.probes import LEVELS, Fault, ProbeLevel
 
 FAULT_WORDS = {
     Fault.NONE: "no fault",
@@ -23,8 +23,10 @@ LEVEL_WORDS = {
 """What each level measures at every restore; each includes those before it."""
 
 
-def fault_sentence(fault: Fault, slot: int | None) -> str:
-    """What goes wrong on purpose, and where; ``slot`` None: in all."""
+def fault_sentence(fault: Fault, slot: int | None, level: ProbeLevel) -> str:
+    """What goes wrong on purpose, and where; ``slot`` None: in all. A ``level`` that does not catch it is told, too."""
     where = "in all slots" if slot is None else f"in slot {slot}"
     warning = " Texts may be wrong." if fault is Fault.SKIP_LAYER else ""
-    return f"Fault {where}: {FAULT_WORDS[fault]}.{warning}"
+    needed = ProbeLevel.STATE if fault is Fault.SKIP_LAYER else ProbeLevel.HIDDEN
+    hint = f" Measure at level {needed} to see it caught." if LEVELS.index(level) < LEVELS.index(needed) else ""
+    return f"Fault {where}: {FAULT_WORDS[fault]}.{warning}{hint}"

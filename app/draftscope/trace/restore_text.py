@@ -16,13 +16,16 @@ from draftscope.trace.restore_verdict import Verdict, effect_briefly, effect_of,
 from draftscope.trace.restores import KIND_WORDS, RestoreTable
 
 _HEAD = ("round", "slot", "what for", "mode", "position", "replay", "took", "verdict", "effect")
+_MECHANISMS = {int(mechanism): mechanism.name.lower() for mechanism in Mechanism}
 _OWN_COLUMNS = ("t_start_ns", "duration_ns", "size_bytes", "round", "slot", "position", "n_replay")
 _SHARED = {*_OWN_COLUMNS, "kind", "mechanism", "level", "fault"}
 
 
 def mode_words(mechanism: int) -> str:
     """How a restore went back, as tables have it."""
-    return "whole state" if mechanism == Mechanism.NONE else Mechanism(mechanism).name.lower().replace("_", " ")
+    if mechanism == Mechanism.NONE:
+        return "whole state"
+    return _MECHANISMS.get(mechanism, f"unknown ({mechanism})").replace("_", " ")
 
 
 def markdown_table(table: RestoreTable, places: Iterable[int]) -> str:
@@ -55,7 +58,7 @@ def csv_table(table: RestoreTable, places: Iterable[int]) -> str:
     writer.writerow((*_OWN_COLUMNS, "kind", "mechanism", "level", "fault", "verdict", "words", *measured))
     for place in places:
         row, probe = table.rows[place], table.probe(place)
-        head = (RestoreKind(int(row["kind"])).name.lower(), Mechanism(int(row["mechanism"])).name.lower())
+        head = (RestoreKind(int(row["kind"])).name.lower(), _MECHANISMS.get(int(row["mechanism"]), "unknown"))
         level, fault = ("", "") if probe is None else (LEVELS[int(probe["level"])], FAULTS[int(probe["fault"])])
         verdict = Verdict(int(row["verdict"])).name.lower()
         own = [row[name].item() for name in _OWN_COLUMNS]

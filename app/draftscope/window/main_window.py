@@ -160,6 +160,7 @@ class MainWindow(QMainWindow):
             fault_slot=session.probing.fault_slot,
             drafts=model is not None and model.speculation.is_active,
             is_recurrent=model is not None and model.is_recurrent,
+            has_assistant=model is not None and model.speculation.family == "assistant",
         )
 
     def _follow(self) -> None:
@@ -209,7 +210,7 @@ class MainWindow(QMainWindow):
     def _on_probing_changed(self) -> None:
         probing = self.session.probing
         self.settings.set("probe/level", probing.level.value)
-        self.fault_banner.show_fault(probing.fault, probing.fault_slot)
+        self.fault_banner.show_fault(probing)
         self.strip.tell()
         self._follow()
 

@@ -6,9 +6,11 @@ from draftscope.engine.probes import Fault, ProbeLevel
 from draftscope.trace.probe_words import FAULT_WORDS, LEVEL_WORDS
 from draftscope.window.action import Action
 from draftscope.window.situation import (
+    why_not_behind,
     why_not_end_fault,
     why_not_fault,
     why_not_skip_layer,
+    why_not_slot_behind,
     why_not_slot_fault,
     why_not_slot_probe,
     why_not_slot_skip_layer,
@@ -27,6 +29,10 @@ _FAULT_TEXTS = {
     Fault.SKIP_LAYER: "Skip a recurrent layer (texts may be wrong)",
     Fault.COMPANION_BEHIND: "Leave the MTP context behind",
 }
+
+
+_WHY_NOT = {Fault.SKIP_LAYER: why_not_skip_layer, Fault.COMPANION_BEHIND: why_not_behind}
+_WHY_NOT_IN_SLOT = {Fault.SKIP_LAYER: why_not_slot_skip_layer, Fault.COMPANION_BEHIND: why_not_slot_behind}
 
 
 def _level(level: ProbeLevel) -> Action:
@@ -61,7 +67,7 @@ def _fault(fault: Fault) -> Action:
         f"A fault on purpose, to see it caught: after every restore {FAULT_WORDS[fault]}",
         lambda commands: commands.inject_fault(fault),
         group=1,
-        why_not=why_not_skip_layer if fault is Fault.SKIP_LAYER else why_not_fault,
+        why_not=_WHY_NOT.get(fault, why_not_fault),
         is_checked=lambda now: now.fault is fault and now.fault_slot is None,
     )
 
@@ -74,7 +80,7 @@ def _slot_fault(fault: Fault) -> Action:
         f"A fault on purpose in the selected slot: after every restore {FAULT_WORDS[fault]}",
         lambda commands: commands.inject_slot_fault(fault),
         group=2,
-        why_not=why_not_slot_skip_layer if fault is Fault.SKIP_LAYER else why_not_slot_fault,
+        why_not=_WHY_NOT_IN_SLOT.get(fault, why_not_slot_fault),
         is_checked=lambda now: now.fault is fault and now.fault_slot is not None and now.fault_slot == now.slot,
     )
 

@@ -43,6 +43,7 @@ class Situation:
     drafts: bool = False
     """Whether the model drafts."""
     is_recurrent: bool = False
+    has_assistant: bool = False
 
 
 def always(_: Situation) -> str:
@@ -184,6 +185,16 @@ def why_not_fault(now: Situation) -> str:
 def why_not_skip_layer(now: Situation) -> str:
     """Why no recurrent layer can be left out, or ''."""
     return why_not_fault(now) or ("" if now.is_recurrent else "This model has no recurrent layers to leave out.")
+
+
+def why_not_behind(now: Situation) -> str:
+    """Why no MTP context can be left behind, or ''."""
+    return why_not_fault(now) or ("An assistant keeps no keys that could be left behind." if now.has_assistant else "")
+
+
+def why_not_slot_behind(now: Situation) -> str:
+    """Why no MTP context of a single slot can be left behind, or ''."""
+    return why_not_behind(now) or why_not_slot_probe(now)
 
 
 def why_not_slot_fault(now: Situation) -> str:

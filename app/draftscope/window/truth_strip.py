@@ -73,7 +73,9 @@ class TruthStrip(QStatusBar):
         _set(self._measured, measured(self._session))
         probing = self._session.probing
         _set(self._fault, fault_words(probing.fault, probing.fault_slot))
-        self._fault.setToolTip(fault_sentence(probing.fault, probing.fault_slot) if self._fault.text() else "")
+        self._fault.setToolTip(
+            fault_sentence(probing.fault, probing.fault_slot, probing.fault_level) if self._fault.text() else ""
+        )
         self._fault.setVisible(bool(self._fault.text()))
 
 
