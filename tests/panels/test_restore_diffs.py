@@ -59,9 +59,9 @@ def turn_to(panel: RestoreDiffsPanel, page: int) -> None:
 
 
 def listed(panel: RestoreDiffsPanel) -> list[str]:
-    """The verdicts in the list."""
-    model = panel.list.model
-    return [model.index(row, VERDICT_COLUMN).data() for row in range(model.rowCount())]
+    """The verdicts in the list, whole as their tooltips have them."""
+    model, role = panel.list.model, Qt.ItemDataRole.ToolTipRole
+    return [model.index(row, VERDICT_COLUMN).data(role) for row in range(model.rowCount())]
 
 
 def shown_text(panel: RestoreDiffsPanel) -> str:

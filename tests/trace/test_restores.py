@@ -24,6 +24,7 @@ from draftscope.trace.restore_verdict import (
     effect_briefly,
     effect_of,
     findings_of,
+    verdict_briefly,
     verdict_words,
     verdicts_of,
     worth_of,
@@ -247,6 +248,17 @@ def test_a_difference_stands_beside_its_effect_which_may_be_none() -> None:
     assert effect_of(probe(**STALE, n_vocab=0)).matters is None
     assert effect_of(probe()).matters is False
     assert effect_of(probe(companion_n=38)).matters is None
+
+
+def test_a_table_has_the_verdict_in_few_words() -> None:
+    assert verdict_briefly(None) == "not probed"
+    assert verdict_briefly(probe()) == "equal"
+    assert verdict_briefly(probe(**STALE)) == "row of 43, expected 40"
+    assert verdict_briefly(probe(**STALE, companion_n=38)) == "row of 43, expected 40 +1"
+    differing = {"state_status": StateStatus.DIFFERS, "state_max_abs": 0.12, "worst_layer": 3}
+    assert verdict_briefly(probe(**differing)) == "layer 3 off by 0.120"
+    assert verdict_briefly(probe(companion_n=38)) == "MTP context 38 of 41"
+    assert verdict_briefly(probe(companion_n_wrong=2, companion_first_wrong=30)) == "MTP context, 2 wrong"
 
 
 def test_the_effect_is_told_briefly_where_there_is_a_difference() -> None:

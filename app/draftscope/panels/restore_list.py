@@ -45,7 +45,7 @@ _WIDEST = {
 }
 """Texts that columns have room for; the verdict has the rest."""
 
-_LEAST_VERDICT = 250
+_LEAST_VERDICT = 170
 
 
 class RestoreList(QWidget):
@@ -130,7 +130,7 @@ class RestoreList(QWidget):
         """Give the verdict what the other columns leave; where that is too little, the last ones scroll."""
         super().resizeEvent(event)
         others = sum(self.view.columnWidth(column) for column in _WIDEST)
-        front = sum(self.view.columnWidth(column) for column in (ROUND, SLOT, WHAT_FOR))
+        front = sum(self.view.columnWidth(column) for column in (ROUND, SLOT, WHAT_FOR, EFFECT))
         room = self.width() - 14
         wide = room - others
         self.view.setColumnWidth(VERDICT, wide if wide >= _LEAST_VERDICT else max(room - front, _LEAST_VERDICT))

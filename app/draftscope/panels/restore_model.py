@@ -14,7 +14,7 @@ from draftscope.base.theme import Theme, readable
 from draftscope.engine.probes import RestoreKind
 from draftscope.panels.fonts import figure_font
 from draftscope.trace.restore_text import mode_words
-from draftscope.trace.restore_verdict import Verdict, effect_briefly
+from draftscope.trace.restore_verdict import Verdict, effect_briefly, verdict_briefly
 from draftscope.trace.restores import KIND_WORDS, RestoreTable
 
 COLUMNS = (
@@ -104,7 +104,7 @@ class RestoreModel(QAbstractTableModel):
             case Qt.ItemDataRole.DisplayRole:
                 return self._text(place, column)
             case Qt.ItemDataRole.ToolTipRole if column == VERDICT:
-                return self._text(place, column)
+                return self._table.words(place)
             case Qt.ItemDataRole.TextAlignmentRole:
                 return _alignment(column)
             case Qt.ItemDataRole.FontRole:
@@ -124,7 +124,7 @@ class RestoreModel(QAbstractTableModel):
                 return KIND_WORDS[RestoreKind(int(row["kind"]))]
             case 3:
                 self.n_words += 1
-                return self._table.words(place)
+                return verdict_briefly(self._table.probe(place))
             case 4:
                 return effect_briefly(self._table.probe(place))
             case 5:

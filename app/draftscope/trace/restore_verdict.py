@@ -42,10 +42,11 @@ class Verdict(IntEnum):
 
 
 class Finding(NamedTuple):
-    """One thing that a probe found, in words that go on from 'slot 2, round 14:'."""
+    """One thing that a probe found, in words that go on from 'slot 2, round 14:', and in few for a table."""
 
     verdict: Verdict
     words: str
+    brief: str
 
 
 class Effect(NamedTuple):
@@ -56,11 +57,12 @@ class Effect(NamedTuple):
 
 
 class _Rule(NamedTuple):
-    """``holds``: of each of P probes, bool (P,); ``words`` of a single one."""
+    """``holds``: of each of P probes, bool (P,); ``words`` and ``brief`` of a single one."""
 
     verdict: Verdict
     holds: Callable[[Probes], NDArray[np.bool_]]
     words: Callable[[Any], str]
+    brief: Callable[[Any], str]
 
 
 PARTS = ("conv", "delta-net")
@@ -115,20 +117,37 @@ def _is_zero(probes: Probes) -> NDArray[np.bool_]:
 
 
 _RULES = (
-    _Rule(Verdict.ROW_ZERO, _is_zero, lambda _: "row is zero"),
-    _Rule(Verdict.ROW_OF_OTHER_POSITION, _is_other_row, _other_row),
+    _Rule(Verdict.ROW_ZERO, _is_zero, lambda _: "row is zero", lambda _: "row is zero"),
+    _Rule(
+        Verdict.ROW_OF_OTHER_POSITION,
+        _is_other_row,
+        _other_row,
+        lambda probe: f"row of {probe['restored_position']:,}, expected {probe['row_position']:,}",
+    ),
     _Rule(
         Verdict.ROW_UNKNOWN,
         lambda probes: _row_differs(probes) & ~_is_zero(probes) & ~_is_other_row(probes),
         _unknown_row,
+        lambda _: "row is not known",
     ),
-    _Rule(Verdict.STATE_DIFFERS, lambda probes: probes["state_status"] == StateStatus.DIFFERS, _state),
+    _Rule(
+        Verdict.STATE_DIFFERS,
+        lambda probes: probes["state_status"] == StateStatus.DIFFERS,
+        _state,
+        lambda probe: f"layer {probe['worst_layer']} off by {units.figure(float(probe['state_max_abs']))}",
+    ),
     _Rule(
         Verdict.COMPANION_LENGTH,
         lambda probes: (probes["companion_expected"] >= 0) & (probes["companion_n"] != probes["companion_expected"]),
         _companion_length,
+        lambda probe: f"MTP context {probe['companion_n']:,} of {probe['companion_expected']:,}",
     ),
-    _Rule(Verdict.COMPANION_WRONG, lambda probes: probes["companion_n_wrong"] > 0, _companion_rows),
+    _Rule(
+        Verdict.COMPANION_WRONG,
+        lambda probes: probes["companion_n_wrong"] > 0,
+        _companion_rows,
+        lambda probe: f"MTP context, {probe['companion_n_wrong']:,} wrong",
+    ),
 )
 """What can be found, the gravest first."""
 
@@ -163,7 +182,7 @@ def _is_compared(probes: Probes) -> NDArray[np.bool_]:
 def findings_of(probe: Any) -> tuple[Finding, ...]:
     """All that one probe (a row of ``PROBE_DTYPE``) found to differ, the gravest first; empty where nothing does."""
     one = np.asarray(probe).reshape(1)
-    return tuple(Finding(rule.verdict, rule.words(probe)) for rule in _RULES if rule.holds(one)[0])
+    return tuple(Finding(rule.verdict, rule.words(probe), rule.brief(probe)) for rule in _RULES if rule.holds(one)[0])
 
 
 def verdict_words(probe: Any | None) -> str:
@@ -175,6 +194,14 @@ def verdict_words(probe: Any | None) -> str:
         return _WITHOUT_FINDING[Verdict(int(verdicts_of(np.asarray(probe).reshape(1))[0]))]
     first, more = findings[0].words, len(findings) - 1
     return f"{first}; and {more} more" if more else first
+
+
+def verdict_briefly(probe: Any | None) -> str:
+    """The same in few words, for a table."""
+    findings = () if probe is None else findings_of(probe)
+    if not findings:
+        return verdict_words(probe)
+    return findings[0].brief + (f" +{len(findings) - 1}" if len(findings) > 1 else "")
 
 
 def remarks_of(probe: Any) -> tuple[str, ...]:
