@@ -9,11 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from PySide6.QtCore import QPoint
+from PySide6.QtWidgets import QMenu
 
 from draftscope.base.paths import demo_model
 from draftscope.base.theme import THEMES
 from draftscope.engine.events import Kind
+from draftscope.engine.probes import Fault, ProbeLevel
 from draftscope.engine.protocol import CheckpointMode, ContextSettings, Prompt
+from draftscope.panels.restore_diffs import RestoreDiffsPanel
 from draftscope.panels.script import EDIT, Mark, Style
 from draftscope.session.comparing import Side
 from draftscope.session.samples import CHAT_EXAMPLES, demo_request
@@ -28,7 +31,7 @@ from tests.screens.stage import Stage
 from tests.trace.test_trace_copies import cut_off
 
 ROOT = Path(__file__).resolve().parents[2]
-PANELS = ("output", "acceptance", "timeline", "checkpoints", "engine", "log")
+PANELS = ("output", "acceptance", "timeline", "checkpoints", "engine", "log", "restores")
 DIALOGS = ("open", "prompts", "export", "shortcuts", "about", "palette")
 SCHEMA = (
     '{"type": "object", "properties": {"name": {"type": "string"}, "lines": {"type": "integer"}}, "required": ["name"]}'
@@ -149,6 +152,70 @@ def fallbacks(stage: Stage) -> None:
     stage.run()
     stage.shoot_pages("fallbacks")
     stage.shoot_window("fallbacks")
+
+
+def restores(stage: Stage) -> None:
+    """Restores of a scripted model: not probed, at each level, with nothing wrong and with each fault."""
+    stage.session.open_model("fake:hybrid")
+    stage.pump(lambda: stage.session.state is SessionState.READY)
+    stage.shoot_panel("restores", "not-run")
+    stage.run()
+    stage.shoot_restores("not-probed", ("Verdict", "Layers"))
+    probing = stage.session.probing
+    probing.set_level(ProbeLevel.HIDDEN)
+    stage.run()
+    stage.shoot_restores("hidden")
+    probing.set_level(ProbeLevel.STATE)
+    stage.run()
+    stage.shoot_restores("equal")
+    stage.shoot_window("restores")
+    for fault in Fault:
+        if fault is not Fault.NONE:
+            probing.inject(fault)
+            stage.run()
+            stage.shoot_restores(fault.value)
+    stage.shoot_window("restores-fault")
+    probing.inject(Fault.ZERO_ROW, 1)
+    stage.window.actions_by_id["stop"].trigger()
+    stage.run()
+    panel = stage.panel("restores")
+    assert isinstance(panel, RestoreDiffsPanel)
+    panel.list.only_differing.setChecked(True)
+    stage.shoot_restores("only-differing", ("Verdict",))
+
+
+def restores_of_the_demo(stage: Stage) -> None:
+    """What probes of the demo's restores say, with nothing wrong and with a fault."""
+    stage.session.probing.set_level(ProbeLevel.STATE)
+    stage.run_demo()
+    stage.shoot_restores("demo")
+    stage.session.probing.inject(Fault.OMIT_HOOK)
+    stage.run()
+    stage.shoot_restores("demo-omit-hook", ("Verdict", "Rows", "Heat map", "Draft"))
+    stage.window.docks.bring_forward("restores").window().resize(1600, 980)
+    stage.shoot_window("restores-demo")
+
+
+def restore_menus(stage: Stage) -> None:
+    """The menus of levels and faults, on a model that drafts and on one that has nothing to skip; a slot's own."""
+    for path in ("fake:hybrid", "fake:plain", "fake:unknown-layout", "fake:dense"):
+        stage.session.open_model(path)
+        stage.pump(lambda: stage.session.state is SessionState.READY)
+        stage.session.probing.set_level(ProbeLevel.STATE)
+        stage.run()
+        stage.shoot_restores(path.partition(":")[2], ("Verdict", "Layers"))
+        stage.session.view.select_slot(1)
+        stage.settle(0.1)
+        for bar in stage.window.menuBar().actions():
+            if bar.text() in ("&Probe", "&Teach") and path != "fake:unknown-layout":
+                menu = bar.menu()
+                assert isinstance(menu, QMenu)
+                for theme in THEMES:
+                    stage.wear(theme)
+                    menu.popup(stage.window.mapToGlobal(QPoint(200, 60)))
+                    stage.settle(0.1)
+                    stage.shoot_now(menu, f"menu-{bar.text()[1:].lower()}-{path.partition(':')[2]}", theme)
+                    menu.close()
 
 
 def without_checkpoints(stage: Stage) -> None:
@@ -462,6 +529,9 @@ SCENES: tuple[tuple[str, Callable[[Stage], None]], ...] = (
     ("native", ways_back),
     ("fake:0", fallbacks),
     ("fake:0", without_checkpoints),
+    ("fake:0", restores),
+    ("fake:0", restore_menus),
+    ("native", restores_of_the_demo),
     ("native", engine_killed),
     ("native", server_lost),
     ("native", families),

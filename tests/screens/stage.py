@@ -14,6 +14,8 @@ from draftscope.base.theme import THEMES, Theme
 from draftscope.engine.worker_client import WorkerClient
 from draftscope.panels.checkpoints import TABS, CheckpointsPanel
 from draftscope.panels.panel import Panel
+from draftscope.panels.restore_details import TABS as RESTORE_TABS
+from draftscope.panels.restore_diffs import RestoreDiffsPanel
 from draftscope.session.recorder import Recorder
 from draftscope.session.recordings import Recordings
 from draftscope.session.session import Session
@@ -122,6 +124,16 @@ class Stage:
                 panel.tabs.setCurrentIndex(index)
                 self.shoot_panel("checkpoints", f"{title.lower()}-{name}")
         panel.tabs.setCurrentIndex(0)
+
+    def shoot_restores(self, name: str, titles: Collection[str] = ()) -> None:
+        """The pages of the Restore diffs panel, all of them or those with these titles."""
+        panel = self.panel("restores")
+        assert isinstance(panel, RestoreDiffsPanel)
+        for index, (title, _) in enumerate(RESTORE_TABS):
+            if not titles or title in titles:
+                panel.details.tabs.setCurrentIndex(index)
+                self.shoot_panel("restores", f"{title.lower().replace(' ', '-')}-{name}")
+        panel.details.tabs.setCurrentIndex(0)
 
     def shoot_dialog(self, name: str, opening: Callable[[], object]) -> None:
         """The dialog that an action opens; closed again afterwards."""

@@ -39,6 +39,7 @@ from draftscope.session.exports import Exports
 from draftscope.session.fallback_watch import FallbackWatch
 from draftscope.session.log_book import LogBook
 from draftscope.session.meter import Meter
+from draftscope.session.probing import Probing
 from draftscope.session.record_pump import Batch, RecordPump
 from draftscope.session.recorder import Recorder
 from draftscope.session.run_record import RunRecord
@@ -70,6 +71,7 @@ class Session(ShownRun):
         fallbacks: logs each fallback and tells of the first of its kind.
         slots: what the slots hold, and what can be done with it while nothing is at work in them.
         chats: the conversations of the slots.
+        probing: what is measured at restores, and what they are made to do wrong.
     """
 
     progress_changed = Signal(float, str)
@@ -91,6 +93,7 @@ class Session(ShownRun):
         self._flow = CommandFlow(client, self)
         self.slots: Slots = Slots(client, self)
         self.chats = Chats(self, self)
+        self.probing = Probing(client, self)
         self._n_dropped_before = 0
         self._n_lines_told = 0
         self._n_lines_recorded = 0
@@ -106,7 +109,8 @@ class Session(ShownRun):
         flow.noted.connect(self.log.note)
         self.recorder.failed.connect(self._on_recording_failed)
         self.slots.told.connect(self._on_slot_told)
-        self.slots.failed.connect(self._on_slot_failed)
+        self.slots.failed.connect(self._on_refused)
+        self.probing.failed.connect(self._on_refused)
         self.slots.text_changed.connect(self.chats.hold)
         flow.model_replaced.connect(self._on_model_replaced)
         flow.run_started.connect(self._on_run_started)
@@ -205,6 +209,11 @@ class Session(ShownRun):
         return self.busy_slots if is_stopping else frozenset(self._flow.stopping_slots)
 
     @property
+    def n_arrays_lost(self) -> int:
+        """Side arrays of this engine that were lost because the ring was full, and those that found no room here."""
+        return self._client.n_arrays_dropped + self.trace.n_arrays_not_kept
+
+    @property
     def silence_s(self) -> float:
         """Seconds since the engine last showed a sign of life while at work; 0 when it has nothing to do."""
         return self._client.silence_s if self.state.is_busy else 0.0
@@ -279,6 +288,7 @@ class Session(ShownRun):
     def restart_engine(self) -> None:
         """End the engine process if it lives, start a new one, and load the model again that was loaded."""
         self.slots.forget()
+        self.probing.forget()
         self._flow.restart()
 
     def export(self, format_id: str, path: str | Path, *, with_text: bool = True) -> None:
@@ -346,14 +356,19 @@ class Session(ShownRun):
                 self._record.add_pieces(answer.pieces)
             case EngineDied():
                 self.slots.forget()
+                self.probing.forget()
                 self._flow.take_death(answer)
             case LoadProgress():
                 self._flow.take_progress(answer)
             case SlotChanged() | Failed() if self.slots.take(answer):
                 pass
+            case Done() | Failed() if self.probing.take(answer):
+                pass
             case Loaded() | Finished() | SlotChanged() | Cancelled() | Done() | Failed():
                 if isinstance(answer, Loaded | Cancelled):
                     self.slots.forget()
+                if isinstance(answer, Loaded):
+                    self.probing.begin_contexts()
                 self._flow.take_closing(answer)
             case _:
                 assert_never(answer)
@@ -364,7 +379,7 @@ class Session(ShownRun):
     def _on_slot_told(self, sentence: str) -> None:
         self.log.note("info", sentence)
 
-    def _on_slot_failed(self, error: ErrorReport) -> None:
+    def _on_refused(self, error: ErrorReport) -> None:
         self.log.note("error", error.message)
         self.failed.emit(error)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from PySide6.QtCore import QByteArray, QObject, QSettings, Signal
 
+from draftscope.engine.probes import ProbeLevel
 from draftscope.engine.protocol import CheckpointMode
 
 Value = bool | int | float | str
@@ -106,6 +107,13 @@ ROWS = (
     Setting("run/stop", "", "", "Stop strings, one a line"),
     Setting("run/ignore_eos", False, "", "Go on after an end-of-generation token"),
     Setting("run/prompts", "", "", "Prompts of the slots, as JSON"),
+    Setting(
+        "probe/level",
+        ProbeLevel.OFF.value,
+        "",
+        "What is measured at every restore; each level includes those before it",
+        choices=tuple(ProbeLevel),
+    ),
     Setting("window/theme", "system", "", "Colours", choices=("system", "dark", "light")),
     Setting("window/show_rejected", True, "", "Show rejected draft tokens"),
     Setting("recording/is_on", True, "", "Record every run"),

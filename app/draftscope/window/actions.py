@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
+from draftscope.window.action import Action
 from draftscope.window.commands import Commands
+from draftscope.window.probe_actions import PROBE_ACTIONS, TEACH_ACTIONS
 from draftscope.window.situation import (
-    Situation,
-    always,
     why_not_back,
     why_not_demo,
     why_not_deselect,
@@ -29,31 +26,10 @@ from draftscope.window.situation import (
     why_not_write,
 )
 
-MENUS = ("File", "Run", "Slot", "View", "Help")
+MENUS = ("File", "Run", "Slot", "Probe", "Teach", "View", "Help")
 
 SLOT_ACTIONS = ("go_on", "rewind_slot", "fork_slot", "", "save_slot", "restore_slot", "", "clear_slot")
 """Ids of the actions in a slot's own menu; '' is a line."""
-
-
-@dataclass(frozen=True, slots=True)
-class Action:
-    """A row. ``why_not`` answers '' when it can be done now, else the reason in a sentence.
-
-    ``short``: its text on the toolbar. ``is_checked``: given for what is on or off. ``icon`` names a file of
-    ``resources/icons`` and is '' for actions that stand in menus only. ``group``: rows of a menu between two lines.
-    """
-
-    id: str
-    text: str
-    menu: str
-    tip: str
-    do: Callable[[Commands], object]
-    shortcut: str = ""
-    icon: str = ""
-    short: str = ""
-    group: int = 0
-    why_not: Callable[[Situation], str] = always
-    is_checked: Callable[[Situation], bool] | None = None
 
 
 def _theme(choice: str, text: str, tip: str) -> Action:
@@ -271,11 +247,14 @@ ACTIONS = (
         group=2,
         why_not=why_not_held,
     ),
+    *PROBE_ACTIONS,
+    *TEACH_ACTIONS,
     _panel("acceptance", "Acceptance", "Alt+1"),
     _panel("timeline", "Timeline", "Alt+2"),
     _panel("checkpoints", "Checkpoints", "Alt+3"),
     _panel("engine", "Engine", "Alt+4"),
     _panel("log", "Log", "Alt+5"),
+    _panel("restores", "Restore diffs", "Alt+6"),
     Action("reset_layout", "Reset the layout", "View", "Put every panel back in its place", Commands.reset_layout),
     Action(
         "show_rejected",

@@ -10,6 +10,7 @@ from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtWidgets import QDialog, QMainWindow
 
 from draftscope.engine.events import Kind
+from draftscope.engine.probes import Fault, ProbeLevel
 from draftscope.engine.rpc import split_names
 from draftscope.session.run_setup import RunSetup
 from draftscope.session.session import Session
@@ -214,6 +215,26 @@ class Commands(QObject):
         """Empty the slot."""
         if self._chosen.slot is not None:
             self._session.slots.clear(self._chosen.slot)
+
+    # ---- probes
+
+    def choose_probe_level(self, level: ProbeLevel) -> None:
+        """Measure at this level in all slots."""
+        self._session.probing.set_level(level)
+
+    def choose_slot_probe_level(self, level: ProbeLevel) -> None:
+        """Measure at this level in the selected slot."""
+        if self._chosen.slot is not None:
+            self._session.probing.set_slot_level(self._chosen.slot, level)
+
+    def inject_fault(self, fault: Fault) -> None:
+        """Let the restores of all slots do this wrong."""
+        self._session.probing.inject(fault)
+
+    def inject_slot_fault(self, fault: Fault) -> None:
+        """Let the restores of the selected slot do this wrong."""
+        if self._chosen.slot is not None:
+            self._session.probing.inject(fault, self._chosen.slot)
 
     # ---- view
 

@@ -15,11 +15,11 @@ from draftscope.session.settings import Settings
 from draftscope.window.dock_title import DockTitle
 from draftscope.window.panel_rows import PanelRow
 
-LAYOUT_VERSION = 2
+LAYOUT_VERSION = 3
 """Raised when docks come or go, so that a layout kept by another version is not taken for this one's."""
 
-_RIGHT = ("acceptance", "checkpoints", "engine", "log")
-_TABBED = ("checkpoints", "engine", "log")
+_RIGHT = ("acceptance", "checkpoints", "restores", "engine", "log")
+_TABBED = ("checkpoints", "restores", "engine", "log")
 _BOTTOM = ("timeline",)
 
 
@@ -108,7 +108,7 @@ class Docks(QObject):
         return self._stacks[panel].currentWidget() or dock
 
     def reset(self) -> None:
-        """Acceptance over Checkpoints, Engine and Log at the right, Timeline under the output."""
+        """Acceptance over Checkpoints, Restore diffs, Engine and Log at the right, Timeline under the output."""
         window = self._window
         for dock in self._docks.values():
             dock.setFloating(False)

@@ -7,13 +7,15 @@ from pathlib import Path
 
 from PySide6.QtCore import QPoint, QSize, Qt, QTimer
 from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent
-from PySide6.QtWidgets import QMainWindow, QMenu, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QMainWindow, QStackedWidget, QVBoxLayout, QWidget
 
 from draftscope.base.theme import Theme
 from draftscope.engine.errors import ErrorCode, ErrorReport
 from draftscope.engine.events import Kind
+from draftscope.engine.probes import ProbeLevel
 from draftscope.panels.output import OutputPanel
 from draftscope.panels.panel import Panel
+from draftscope.panels.probe_bar import FaultBanner
 from draftscope.session.reports import Reports
 from draftscope.session.run_setup import RunSetup
 from draftscope.session.session import Session
@@ -21,7 +23,6 @@ from draftscope.session.settings import Settings
 from draftscope.session.state import SessionState
 from draftscope.trace.fallback_words import Fallback
 from draftscope.window.action_set import ActionSet
-from draftscope.window.actions import SLOT_ACTIONS
 from draftscope.window.appearance import Appearance
 from draftscope.window.chosen_slot import ChosenSlot
 from draftscope.window.command_palette import CommandPalette
@@ -31,7 +32,7 @@ from draftscope.window.dropped_files import pick_dropped
 from draftscope.window.export_notices import ExportNotices
 from draftscope.window.first_run import FirstRun
 from draftscope.window.frame_clock import FrameClock
-from draftscope.window.menus import RecentMenu, fill_menu_bar, make_toolbar
+from draftscope.window.menus import RecentMenu, fill_menu_bar, make_slot_menu, make_toolbar
 from draftscope.window.notices import Notice, NoticeArea, Offer, ProgressNotice
 from draftscope.window.panel_rows import DOCKED
 from draftscope.window.recordings_part import RecordingsPart
@@ -61,6 +62,7 @@ class MainWindow(QMainWindow):
         self.notices = NoticeArea()
         self.recordings = RecordingsPart(self, session.recorder, settings, self.notices.show_notice)
         self._load_notice = ProgressNotice(self.commands.stop)
+        self.fault_banner = FaultBanner(appearance.theme)
         self.controls = SetupControls(self.setup, self)
         self.strip = TruthStrip(session)
         self.clock = FrameClock(session, self)
@@ -92,6 +94,7 @@ class MainWindow(QMainWindow):
         layout = QVBoxLayout(central)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
+        layout.addWidget(self.fault_banner)
         layout.addWidget(self.notices)
         layout.addWidget(self.traces.bar)
         layout.addWidget(self.middle, 1)
@@ -108,6 +111,8 @@ class MainWindow(QMainWindow):
         self.commands.load_asked.connect(self.notices.clear)
         session.slots.saved.connect(self._on_slot_saved)
         self.output.slot_menu_asked.connect(self._show_slot_menu)
+        session.probing.changed.connect(self._on_probing_changed)
+        self.fault_banner.end_asked.connect(self.actions_by_id["teach_none"].trigger)
         session.view.show_rejected_changed.connect(self._on_show_rejected)
         for changed in (session.state_changed, self.commands.done, self.docks.shown_changed, self.setup.changed):
             changed.connect(self._follow)
@@ -134,6 +139,7 @@ class MainWindow(QMainWindow):
 
     def _restore(self) -> None:
         self.session.view.set_show_rejected(self.settings.flag("window/show_rejected"))
+        self.session.probing.set_level(ProbeLevel(self.settings.text("probe/level")))
         geometry = self.settings.layout("geometry")
         if not geometry.isEmpty():
             self.restoreGeometry(geometry)
@@ -143,7 +149,7 @@ class MainWindow(QMainWindow):
 
     def situation(self) -> Situation:
         """The moment, as the actions judge it."""
-        session, shown = self.session, self.traces.shown
+        session, shown, model = self.session, self.traces.shown, self.session.model
         return Situation(
             state=shown.state,
             has_prompts=self.setup.has_prompts,
@@ -152,7 +158,7 @@ class MainWindow(QMainWindow):
             has_last_request=session.last_request is not None,
             has_selection=shown.view.selected_round is not None,
             has_recent=bool(self.settings.recent_files),
-            n_slots=session.model.n_slots if session.model is not None else 0,
+            n_slots=model.n_slots if model is not None else 0,
             slot=self.chosen.slot,
             n_held=self.chosen.n_held,
             n_to_rewind=self.chosen.n_to_rewind,
@@ -164,6 +170,13 @@ class MainWindow(QMainWindow):
             shows_rejected=shown.view.show_rejected,
             theme_choice=self.appearance.choice,
             shown_panels=self.docks.shown,
+            probe_level=session.probing.level,
+            slot_probe_level=None if self.chosen.slot is None else session.probing.level_of(self.chosen.slot),
+            fault=session.probing.fault,
+            fault_slot=session.probing.fault_slot,
+            drafts=model is not None and model.speculation.is_active,
+            is_recurrent=model is not None and model.is_recurrent,
+            has_assistant=model is not None and model.speculation.family == "assistant",
         )
 
     def _follow(self) -> None:
@@ -237,12 +250,14 @@ class MainWindow(QMainWindow):
     def _show_slot_menu(self, slot: int, place: QPoint) -> None:
         self.session.view.select_slot(slot)
         self._follow()
-        menu = QMenu(f"Slot {slot}", self)
-        menu.setToolTipsVisible(True)
-        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        for id in SLOT_ACTIONS:
-            menu.addAction(self.actions_by_id[id]) if id else menu.addSeparator()
-        menu.popup(place)
+        make_slot_menu(self, self.actions_by_id, slot).popup(place)
+
+    def _on_probing_changed(self) -> None:
+        probing = self.session.probing
+        self.settings.set("probe/level", probing.level.value)
+        self.fault_banner.show_fault(probing)
+        self.strip.tell()
+        self._follow()
 
     def _on_fell_back(self, fallback: Fallback) -> None:
         offers = [Offer("Show all", self.commands.show_fallbacks)]
@@ -256,6 +271,7 @@ class MainWindow(QMainWindow):
         for panel in (*self.panels, *self.traces.panels):
             panel.set_theme(theme)
         self.docks.set_theme(theme)
+        self.fault_banner.set_theme(theme)
         self.actions_by_id.set_theme(theme)
 
     def _show_shortcuts(self) -> None:

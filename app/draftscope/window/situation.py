@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from draftscope.engine.probes import Fault, ProbeLevel
 from draftscope.session.state import SessionState
 
 NO_ENGINE = "This is a saved trace, which has no engine: go back to the live run first."
@@ -37,6 +38,16 @@ class Situation:
     shows_rejected: bool = True
     theme_choice: str = "system"
     shown_panels: frozenset[str] = frozenset()
+    probe_level: ProbeLevel = ProbeLevel.OFF
+    slot_probe_level: ProbeLevel | None = None
+    """What is measured in the selected slot."""
+    fault: Fault = Fault.NONE
+    fault_slot: int | None = None
+    """The slot that the fault is in; None: all."""
+    drafts: bool = False
+    """Whether the model drafts."""
+    is_recurrent: bool = False
+    has_assistant: bool = False
 
 
 def always(_: Situation) -> str:
@@ -183,3 +194,52 @@ def why_not_rewind(now: Situation) -> str:
     if now.n_to_rewind is None:
         return f"Slot {now.slot} had no part in the selected round, or holds something else by now."
     return "" if now.n_to_rewind < now.n_held else f"The selected round is the last that slot {now.slot} holds."
+
+
+def why_not_slot_probe(now: Situation) -> str:
+    """Why no level can be chosen for a single slot, or ''."""
+    if now.n_slots == 0:
+        return "No model is loaded: open a GGUF file, or run the demo."
+    return "" if now.slot is not None else "Select a slot first: click on its card."
+
+
+def why_not_fault(now: Situation) -> str:
+    """Why no fault can be injected, or ''."""
+    match now.state:
+        case SessionState.NO_MODEL:
+            return "No model is loaded: open a GGUF file, or run the demo."
+        case SessionState.LOADING:
+            return "The model is still loading."
+        case SessionState.ENGINE_DIED:
+            return "The engine has ended: start it again."
+    return "" if now.drafts else "Nothing is drafted, so no restore can go wrong: choose a draft length, then run."
+
+
+def why_not_skip_layer(now: Situation) -> str:
+    """Why no recurrent layer can be left out, or ''."""
+    return why_not_fault(now) or ("" if now.is_recurrent else "This model has no recurrent layers to leave out.")
+
+
+def why_not_behind(now: Situation) -> str:
+    """Why no MTP context can be left behind, or ''."""
+    return why_not_fault(now) or ("An assistant keeps no keys that could be left behind." if now.has_assistant else "")
+
+
+def why_not_slot_behind(now: Situation) -> str:
+    """Why no MTP context of a single slot can be left behind, or ''."""
+    return why_not_behind(now) or why_not_slot_probe(now)
+
+
+def why_not_slot_fault(now: Situation) -> str:
+    """Why no fault can be injected into a single slot, or ''."""
+    return why_not_fault(now) or why_not_slot_probe(now)
+
+
+def why_not_slot_skip_layer(now: Situation) -> str:
+    """Why no recurrent layer of a single slot can be left out, or ''."""
+    return why_not_skip_layer(now) or why_not_slot_probe(now)
+
+
+def why_not_end_fault(now: Situation) -> str:
+    """Why there is no fault to end, or ''."""
+    return "No fault is active." if now.fault is Fault.NONE else ""
