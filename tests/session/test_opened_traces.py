@@ -14,6 +14,7 @@ from pytestqt.qtbot import QtBot
 
 from draftscope.engine.codec import as_plain
 from draftscope.engine.protocol import ContextSettings, Prompt, SlotResult, SlotTask
+from draftscope.session.exports import Exports
 from draftscope.session.opened_trace import OpenedTrace
 from draftscope.session.opened_traces import OpenedTraces
 from draftscope.session.state import SessionState
@@ -29,7 +30,7 @@ CLOCK = {"utc": "2026-11-29T12:00:00.000+00:00"}
 
 @pytest.fixture
 def traces(qtbot: QtBot) -> Iterator[OpenedTraces]:
-    opened = OpenedTraces()
+    opened = OpenedTraces(Exports())
     yield opened
     opened.close()
 

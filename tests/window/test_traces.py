@@ -11,11 +11,17 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from draftscope.engine.events import Kind
+from draftscope.engine.probes import ProbeLevel
 from draftscope.panels.panel import Panel
+from draftscope.panels.restore_diffs import RestoreDiffsPanel
 from draftscope.session.state import SessionState
+from draftscope.trace.tracefile import TraceWriter
 from draftscope.window.main_window import MainWindow
 from draftscope.window.open_dialog import OpenDialog
-from tests.session.test_opened_traces import CLOCK, write
+from tests.session.test_opened_traces import CLOCK, header, write
+from tests.trace.compared import in_start_order
+from tests.trace.export.made_probes import made_arrays
+from tests.trace.synthetic import PIECES, make_records
 from tests.window.conftest import load, reach, run_for
 
 
@@ -214,6 +220,41 @@ def test_a_report_is_written_of_what_is_shown(qtbot: QtBot, window: MainWindow, 
     qtbot.waitUntil(lambda: len(window.notices.notices) > 0, timeout=10_000)
     assert str(out) in window.notices.notices[0].message
     assert "Run of tiny.gguf" in out.read_text()
+
+
+def test_what_is_shown_is_exported(qtbot: QtBot, window: MainWindow, trace: Path, tmp_path: Path) -> None:
+    show(qtbot, window, trace)
+    from draftscope.window.export_dialog import ExportDialog
+
+    window.actions_by_id["export"].trigger()
+    dialog = window.findChild(ExportDialog)
+    assert dialog is not None
+    out = tmp_path / "run.json"
+    dialog.format.choose("chrome")
+    dialog.path.setText(str(out))
+    dialog.export()
+    qtbot.waitUntil(out.exists, timeout=10_000)
+    assert '"verify"' in out.read_text()
+    dialog.close()
+
+
+def test_probed_restores_of_a_trace_are_shown_and_nothing_more_is_measured(
+    qtbot: QtBot, window: MainWindow, tmp_path: Path
+) -> None:
+    path = tmp_path / "probed.dscope"
+    with TraceWriter(path, header()) as writer:
+        writer.append(in_start_order(make_records(40)))
+        writer.add_pieces(PIECES)
+        writer.append_arrays(made_arrays(2))
+    show(qtbot, window, path)
+    opened = window.traces.opened
+    assert opened is not None
+    assert opened.probing.level is ProbeLevel.STATE
+    assert opened.probing.level_of(3) is ProbeLevel.STATE
+    found = panel(window, "restores")
+    assert isinstance(found, RestoreDiffsPanel)
+    assert not found.bar.level.isEnabled()
+    assert not window.actions_by_id["slot_probe_state"].isEnabled()
 
 
 def test_closing_the_window_while_a_trace_is_read_leaves_nothing_behind(window: MainWindow, trace: Path) -> None:

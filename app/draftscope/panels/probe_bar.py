@@ -19,7 +19,7 @@ from draftscope.base.theme import Theme, mix, readable
 from draftscope.engine.probes import Fault, ProbeLevel
 from draftscope.panels.fonts import figure_font
 from draftscope.panels.panel_style import small_button_style
-from draftscope.session.probing import Probing
+from draftscope.session.probe_levels import ProbeLevels
 from draftscope.trace.probe_cost import DEFINITION
 from draftscope.trace.probe_words import LEVEL_WORDS, fault_sentence
 
@@ -73,7 +73,7 @@ class ProbeBar(QWidget):
         layout.addWidget(self.cost, 1)
         layout.addWidget(self.copy)
 
-    def show_state(self, probing: Probing, cost: str, why_no_copy: str) -> None:
+    def show_state(self, probing: ProbeLevels, cost: str, why_no_copy: str) -> None:
         """Show the level, the levels of single slots, the cost in words, and why nothing can be copied, or ''."""
         self.level.setCurrentIndex(self.level.findData(probing.level))
         self.level.setToolTip("\n".join(f"{level.value}: {words}." for level, words in LEVEL_WORDS.items()))
@@ -116,7 +116,7 @@ class FaultBanner(QFrame):
         """What it says; '' while it is hidden."""
         return "" if self.isHidden() else self._words.text()
 
-    def show_fault(self, probing: Probing) -> None:
+    def show_fault(self, probing: ProbeLevels) -> None:
         """Show the fault, or nothing."""
         self.setVisible(probing.fault is not Fault.NONE)
         if probing.fault is not Fault.NONE:

@@ -23,7 +23,7 @@ from draftscope.panels.restore_words import (
     why_no_rows,
     why_not_probed,
 )
-from draftscope.session.session import Session
+from draftscope.session.shown_run import ShownRun
 from draftscope.trace.restores import RestoreTable
 
 TABS = (
@@ -44,7 +44,7 @@ class RestoreDetails(QWidget):
     restore_clicked = Signal(int)
     """Carries the place in the restore table of a restore that was clicked in the heat map."""
 
-    def __init__(self, session: Session, table: RestoreTable, theme: Theme, clock: PaintClock) -> None:
+    def __init__(self, session: ShownRun, table: RestoreTable, theme: Theme, clock: PaintClock) -> None:
         super().__init__()
         self._session = session
         self._table = table

@@ -19,7 +19,7 @@ from draftscope.panels.restore_details import RestoreDetails
 from draftscope.panels.restore_list import RestoreList
 from draftscope.panels.restore_words import Shown, cost_words, headline, summary, why_no_restores
 from draftscope.panels.round_step import step_round
-from draftscope.session.session import Session
+from draftscope.session.shown_run import ShownRun
 from draftscope.session.state import SessionState
 from draftscope.trace.probe_cost import ProbeCost
 from draftscope.trace.restore_text import csv_table, markdown_table, restore_markdown
@@ -37,7 +37,7 @@ class RestoreDiffsPanel(Panel):
     title: ClassVar[str] = "Restore diffs"
     news_per_s: ClassVar[float] = 5.0
 
-    def __init__(self, session: Session, theme: Theme) -> None:
+    def __init__(self, session: ShownRun, theme: Theme) -> None:
         super().__init__(session, theme)
         self.table = RestoreTable()
         self.rows_in_use = RowsInUse()
@@ -127,6 +127,9 @@ class RestoreDiffsPanel(Panel):
         reason = why_no_restores(self.session, self.table)
         self.bar.show_state(probing, cost_words(self.cost), "" if reason is None else f"{reason[0]}.")
         self.banner.show_fault(probing)
+        if self.session.saved_facts:
+            self.bar.level.setEnabled(False)
+            self.bar.level.setToolTip("The highest level that was measured; a saved trace measures nothing more.")
         self.set_headline(headline(self.table))
         if not self.page.show_content(reason):
             return

@@ -19,7 +19,7 @@ from draftscope.panels.restore_words import (
     token_text,
 )
 from draftscope.panels.row_plot import RowPlot
-from draftscope.session.session import Session
+from draftscope.session.shown_run import ShownRun
 from draftscope.trace.restore_verdict import effect_of
 from draftscope.trace.restores import RestoreTable
 
@@ -46,7 +46,7 @@ class RowsPage(QWidget):
         layout.addWidget(self.strip)
         layout.addWidget(self.plot, 1)
 
-    def show_restore(self, session: Session, shown: Shown) -> None:
+    def show_restore(self, session: ShownRun, shown: Shown) -> None:
         """Show this restore, whose rows are here."""
         rows = session.trace.array(shown.t_start_ns, ArrayKind.ROWS)
         prints = session.trace.array(shown.t_start_ns, ArrayKind.FINGERPRINTS)
@@ -78,7 +78,7 @@ class MapPage(QWidget):
         layout.setSpacing(2)
         layout.addWidget(self.map, 1)
 
-    def show_restores(self, session: Session, table: RestoreTable, places: NDArray[np.int64], shown: Shown) -> bool:
+    def show_restores(self, session: ShownRun, table: RestoreTable, places: NDArray[np.int64], shown: Shown) -> bool:
         """Show as many of these restores as fit, up to the chosen one or a little beyond; False where none has rows."""
         which, n_fit = int(self.what.currentData()), self.map.n_fit
         end = int(np.searchsorted(places, shown.place)) + 1 + n_fit // 4
@@ -96,7 +96,7 @@ class MapPage(QWidget):
         self.map.show_rows(tuple(rows[::-1]), width, shown.place)
         return bool(rows)
 
-    def _row(self, session: Session, table: RestoreTable, place: int, which: int) -> MapRow | None:
+    def _row(self, session: ShownRun, table: RestoreTable, place: int, which: int) -> MapRow | None:
         probe = table.probe(place)
         if probe is None:
             return None
@@ -144,7 +144,7 @@ class DraftPage(QScrollArea):
         self.setFrameShape(QScrollArea.Shape.NoFrame)
         self.set_theme(theme)
 
-    def show_restore(self, session: Session, shown: Shown) -> None:
+    def show_restore(self, session: ShownRun, shown: Shown) -> None:
         """Show this restore, whose draft step was probed."""
         store, probe = session.trace, shown.probe
         tokens = store.array(shown.t_start_ns, ArrayKind.TOP_TOKENS)

@@ -15,7 +15,7 @@ from draftscope.engine.probes import (
     StateStatus,
 )
 from draftscope.panels.panel import why_no_run
-from draftscope.session.session import Session
+from draftscope.session.shown_run import ShownRun
 from draftscope.session.state import SessionState
 from draftscope.trace.pieces import PieceTable
 from draftscope.trace.probe_cost import ProbeCost
@@ -93,7 +93,7 @@ def cost_words(cost: ProbeCost) -> str:
     return f"probes take {shown} % of the time"
 
 
-def why_no_restores(session: Session, table: RestoreTable) -> Reason | None:
+def why_no_restores(session: ShownRun, table: RestoreTable) -> Reason | None:
     """Why there is no restore to show, or None where there is one."""
     if len(table):
         return None
@@ -127,7 +127,7 @@ def probe_words(shown: Shown) -> str:
     return f"Probed at level {level.value} in {took}."
 
 
-def why_not_probed(session: Session, shown: Shown) -> Reason | None:
+def why_not_probed(session: ShownRun, shown: Shown) -> Reason | None:
     """Why nothing was measured at this restore, or None."""
     if shown.probe is not None:
         return None
@@ -139,7 +139,7 @@ def why_not_probed(session: Session, shown: Shown) -> Reason | None:
     return "This restore was not probed", f"From now on those of its slot are, at level {level.value}."
 
 
-def why_no_array(session: Session, shown: Shown, kind: ArrayKind) -> Reason | None:
+def why_no_array(session: ShownRun, shown: Shown, kind: ArrayKind) -> Reason | None:
     """Why an array of a probed restore is not here, or None."""
     if session.trace.array(shown.t_start_ns, kind) is not None:
         return None
@@ -149,7 +149,7 @@ def why_no_array(session: Session, shown: Shown, kind: ArrayKind) -> Reason | No
     )
 
 
-def why_no_rows(session: Session, shown: Shown) -> Reason | None:
+def why_no_rows(session: ShownRun, shown: Shown) -> Reason | None:
     """Why there are no rows to draw, or None."""
     if reason := why_not_probed(session, shown):
         return reason
@@ -158,7 +158,7 @@ def why_no_rows(session: Session, shown: Shown) -> Reason | None:
     return why_no_array(session, shown, ArrayKind.ROWS)
 
 
-def why_no_draft(session: Session, shown: Shown) -> Reason | None:
+def why_no_draft(session: ShownRun, shown: Shown) -> Reason | None:
     """Why there are no draft distributions to draw, or None."""
     if reason := why_not_probed(session, shown):
         return reason
@@ -173,7 +173,7 @@ def why_no_draft(session: Session, shown: Shown) -> Reason | None:
     return why_no_array(session, shown, ArrayKind.TOP_TOKENS)
 
 
-def why_no_layers(session: Session, shown: Shown) -> Reason | None:
+def why_no_layers(session: ShownRun, shown: Shown) -> Reason | None:
     """Why there are no recurrent layers to draw, or None."""
     model = session.model
     status = StateStatus.NOT_PROBED if shown.probe is None else StateStatus(int(shown.probe["state_status"]))

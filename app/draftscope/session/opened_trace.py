@@ -8,12 +8,16 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject
 
+from draftscope.engine.errors import ErrorCode, ErrorReport
 from draftscope.engine.events import Kind, Records
 from draftscope.engine.protocol import ContextSettings, LogLine, MemoryUse, ModelReport, SlotResult, SlotTask
 from draftscope.session.chats import Chats
+from draftscope.session.exports import Exports
 from draftscope.session.held_slots import HeldSlots
 from draftscope.session.log_book import LogBook
 from draftscope.session.meter import Meter
+from draftscope.session.run_record import TraceSnapshot
+from draftscope.session.saved_probing import SavedProbing
 from draftscope.session.saved_run import chats_of, context_of, memory_of, model_of, results_of, run_tasks
 from draftscope.session.shown_run import ShownRun
 from draftscope.session.state import SessionState
@@ -46,7 +50,7 @@ class OpenedTrace(ShownRun):
         source: what the file holds.
     """
 
-    def __init__(self, read: ReadTrace, parent: QObject | None = None) -> None:
+    def __init__(self, read: ReadTrace, exports: Exports, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.path = read.path
         self.source = read.trace
@@ -56,6 +60,8 @@ class OpenedTrace(ShownRun):
         self.meter = Meter()
         self.log = LogBook()
         self.slots = HeldSlots(self)
+        self.exports = exports
+        self.probing: SavedProbing = SavedProbing(self.trace, self)
         self.chats = Chats(self, self)
         self._take_header()
         self._take_lines(self.source.log)
@@ -118,6 +124,14 @@ class OpenedTrace(ShownRun):
         """See ``ShownRun``."""
         return lambda: self.source
 
+    def export(self, format_id: str, path: str | Path, *, with_text: bool = True) -> None:
+        """See ``ShownRun``."""
+        source = self.source
+        snapshot = TraceSnapshot(self.trace.frozen(), dict(self.pieces.items()), source.results, source.header)
+        if not self.exports.start(snapshot, format_id, Path(path), with_text=with_text):
+            report = ErrorReport(ErrorCode.BUSY, "An export is being written.", "Wait for it, or cancel it.")
+            self.failed.emit(report)
+
     # ---- what it is
 
     @property
@@ -176,6 +190,7 @@ class OpenedTrace(ShownRun):
         self.source.header, self.source.results = part.header, part.results
         if part.arrays:
             self.trace.append_arrays(part.arrays)
+            self.probing.follow(self.trace)
         if len(part.records):
             self._take_records(part.records)
         if has_news or (part.records["kind"] == Kind.SLOT).any():  # a task has begun or ended

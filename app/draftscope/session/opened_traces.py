@@ -8,6 +8,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from draftscope.engine.errors import ErrorCode, ErrorReport
+from draftscope.session.exports import Exports
 from draftscope.session.opened_trace import OpenedTrace, ReadTrace
 from draftscope.trace.errors import TraceCancelled, TraceError
 from draftscope.trace.pieces import PieceTable
@@ -98,8 +99,9 @@ class OpenedTraces(QObject):
     failed = Signal(object)
     """A file could not be opened: carries the ``ErrorReport``."""
 
-    def __init__(self, parent: QObject | None = None) -> None:
+    def __init__(self, exports: Exports, parent: QObject | None = None) -> None:
         super().__init__(parent)
+        self._exports = exports
         self.current: OpenedTrace | None = None
         self._reading: TraceReading | None = None
         self._told = -1.0
@@ -146,7 +148,7 @@ class OpenedTraces(QObject):
         self._reading = None
         self.reading_ended.emit()
         if reading.read is not None:
-            self.current = OpenedTrace(reading.read, self)
+            self.current = OpenedTrace(reading.read, self._exports, self)
             self.opened.emit()
         elif reading.error:
             self.failed.emit(ErrorReport(ErrorCode.BAD_FILE, reading.error, ""))

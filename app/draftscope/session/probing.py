@@ -2,76 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject
 
 from draftscope.engine.client import Client
 from draftscope.engine.probes import Fault, ProbeLevel
 from draftscope.engine.protocol import CommandId, Done, Failed, InjectFault, ProbeCommand, SetProbe
+from draftscope.session.probe_levels import ProbeLevels
 
 
-class Probing(QObject):
-    """The levels of all slots and one fault; tells the engine when it is there, and again when it is another.
+class Probing(ProbeLevels):
+    """Tells the engine the levels and the fault when it is there, and again when it is another.
 
     Levels outlive models and engines. A fault ends when contexts are made anew.
     """
 
-    changed = Signal()
-    """A level or the fault is another."""
-    failed = Signal(object)
-    """The engine refused one: carries the ``ErrorReport``. Nothing is measured, or nothing done wrong, then."""
-
     def __init__(self, client: Client, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._client = client
-        self._level = ProbeLevel.OFF
-        self._slot_levels: dict[int, ProbeLevel] = {}
-        self._fault = Fault.NONE
-        self._fault_slot: int | None = None
         self._is_there = False
         self._open: dict[CommandId, ProbeCommand] = {}
-
-    # ---- what there is
-
-    @property
-    def level(self) -> ProbeLevel:
-        """What is measured in slots that have no level of their own."""
-        return self._level
-
-    @property
-    def slot_levels(self) -> Mapping[int, ProbeLevel]:
-        """Levels of slots that have one of their own."""
-        return MappingProxyType(self._slot_levels)
-
-    def level_of(self, slot: int) -> ProbeLevel:
-        """What is measured in a slot."""
-        return self._slot_levels.get(slot, self._level)
-
-    @property
-    def is_on(self) -> bool:
-        """Whether anything is measured in any slot."""
-        return any(level is not ProbeLevel.OFF for level in (self._level, *self._slot_levels.values()))
-
-    @property
-    def fault(self) -> Fault:
-        """What restores are made to do wrong."""
-        return self._fault
-
-    @property
-    def fault_slot(self) -> int | None:
-        """The slot whose restores do; None: those of all."""
-        return self._fault_slot
-
-    @property
-    def fault_level(self) -> ProbeLevel:
-        """What is measured where the fault is."""
-        return self._level if self._fault_slot is None else self.level_of(self._fault_slot)
-
-    def fault_of(self, slot: int) -> Fault:
-        """What the restores of a slot are made to do wrong."""
-        return self._fault if self._fault_slot in (None, slot) else Fault.NONE
 
     # ---- what can be asked for
 

@@ -93,7 +93,7 @@ class Session(ShownRun):
         self._flow = CommandFlow(client, self)
         self.slots: Slots = Slots(client, self)
         self.chats = Chats(self, self)
-        self.probing = Probing(client, self)
+        self.probing: Probing = Probing(client, self)
         self._n_dropped_before = 0
         self._n_lines_told = 0
         self._n_lines_recorded = 0

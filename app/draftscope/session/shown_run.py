@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
@@ -17,9 +18,11 @@ from draftscope.engine.protocol import (
     SlotTask,
 )
 from draftscope.session.chats import SAVED, Chats
+from draftscope.session.exports import Exports
 from draftscope.session.held_slots import HeldSlots
 from draftscope.session.log_book import LogBook
 from draftscope.session.meter import Meter
+from draftscope.session.probe_levels import ProbeLevels
 from draftscope.session.state import SessionState
 from draftscope.session.view_state import ViewState
 from draftscope.trace.acceptance import AcceptanceTable
@@ -37,6 +40,8 @@ class ShownRun(QObject):
         log: lines of the engine and of the session.
         slots: what the slots hold.
         chats: the conversations of the slots.
+        probing: what is measured at restores, and what they are made to do wrong.
+        exports: progress and end of exports, one at a time in the window.
     """
 
     view: ViewState
@@ -44,6 +49,8 @@ class ShownRun(QObject):
     log: LogBook
     slots: HeldSlots
     chats: Chats
+    probing: ProbeLevels
+    exports: Exports
 
     state_changed = Signal()
     model_changed = Signal()
@@ -123,6 +130,11 @@ class ShownRun(QObject):
         return None
 
     @property
+    def n_arrays_lost(self) -> int:
+        """Side arrays of probes that were lost because nobody read them in time."""
+        return 0
+
+    @property
     def busy_slots(self) -> frozenset[int]:
         """Slots that have a task, or wait for the others that were started with them."""
         return frozenset()
@@ -134,6 +146,10 @@ class ShownRun(QObject):
 
     def snapshot(self) -> Callable[[], Trace]:
         """The run as it is now: what gives it as a trace, for a worker thread, since that takes time."""
+        raise NotImplementedError
+
+    def export(self, format_id: str, path: str | Path, *, with_text: bool = True) -> None:
+        """Write the run in a format of ``trace.export``, in a thread; ``exports`` tells the progress and can cancel."""
         raise NotImplementedError
 
     def run_turn(self, context: ContextSettings, task: SlotTask) -> None:

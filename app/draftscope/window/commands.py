@@ -130,7 +130,7 @@ class Commands(QObject):
         """Ask how and where to export the run to, and show how that goes."""
         from draftscope.window.export_dialog import ExportDialog
 
-        self._show(ExportDialog(self._session, self._settings, self._window))
+        self._show(ExportDialog(self.shown, self._settings, self._window))
 
     def show_recordings(self) -> None:
         """List the recorded runs."""

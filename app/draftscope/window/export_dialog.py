@@ -20,8 +20,8 @@ from PySide6.QtWidgets import (
 )
 
 from draftscope.session.export_job import ExportJob
-from draftscope.session.session import Session
 from draftscope.session.settings import Settings
+from draftscope.session.shown_run import ShownRun
 from draftscope.trace.export.formats import FORMATS, why_not
 from draftscope.window.export_notices import show_in_folder
 from draftscope.window.export_progress import ExportProgress
@@ -39,7 +39,7 @@ class ExportDialog(QDialog):
     It may be closed while the export goes on, which the window then tells of.
     """
 
-    def __init__(self, session: Session, settings: Settings, parent: QWidget | None = None) -> None:
+    def __init__(self, session: ShownRun, settings: Settings, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._session = session
         self._settings = settings

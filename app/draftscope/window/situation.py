@@ -198,6 +198,8 @@ def why_not_rewind(now: Situation) -> str:
 
 def why_not_slot_probe(now: Situation) -> str:
     """Why no level can be chosen for a single slot, or ''."""
+    if now.state is SessionState.SAVED:
+        return NO_ENGINE
     if now.n_slots == 0:
         return "No model is loaded: open a GGUF file, or run the demo."
     return "" if now.slot is not None else "Select a slot first: click on its card."
@@ -206,6 +208,8 @@ def why_not_slot_probe(now: Situation) -> str:
 def why_not_fault(now: Situation) -> str:
     """Why no fault can be injected, or ''."""
     match now.state:
+        case SessionState.SAVED:
+            return NO_ENGINE
         case SessionState.NO_MODEL:
             return "No model is loaded: open a GGUF file, or run the demo."
         case SessionState.LOADING:

@@ -37,7 +37,7 @@ class TraceView(QObject):
         self, session: Session, docks: Docks, middle: QStackedWidget, clock: FrameClock, appearance: Appearance
     ) -> None:
         super().__init__(middle)
-        self.traces = OpenedTraces(self)
+        self.traces = OpenedTraces(session.exports, self)
         self.bar = TraceBar()
         self.progress = ProgressNotice(self.traces.cancel)
         self.panels: list[Panel] = []

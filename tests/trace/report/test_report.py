@@ -14,6 +14,7 @@ from draftscope.trace.pieces import PieceTable
 from draftscope.trace.report import report_page, write_report
 from draftscope.trace.trace import Trace
 from tests.trace.compared import run
+from tests.trace.export.made_probes import with_probes
 from tests.trace.synthetic import PIECES, make_records, make_store, make_trace, record
 
 HOSTILE = "</pre></style><script>alert('x')</script><img src=x onerror=y>\"&\x00\x1b"
@@ -177,6 +178,12 @@ def test_traces_with_hardly_anything_have_a_report(records: object) -> None:
 
 def test_an_empty_trace_has_a_report() -> None:
     assert "an unknown model" in Page(report_page(Trace())).text
+
+
+def test_restores_that_were_probed_are_told_with_their_verdicts() -> None:
+    text = Page(report_page(with_probes(make_trace()))).text
+    assert "Restores that were probed" in text
+    assert "Restores that were probed" not in Page(report_page(make_trace())).text
 
 
 def test_many_fallbacks_are_cut_to_the_first() -> None:

@@ -18,6 +18,7 @@ from draftscope.trace.pieces import PieceTable
 from draftscope.trace.report import sections
 from draftscope.trace.report.markup import Html, element, joined
 from draftscope.trace.report.outputs import outputs
+from draftscope.trace.report.restores import restores
 from draftscope.trace.report.run_facts import model_name, recorded_at
 from draftscope.trace.report.style import style_sheet
 from draftscope.trace.trace import Trace
@@ -57,6 +58,7 @@ def report_page(trace: Trace, *, with_text: bool = True) -> str:
         sections.acceptance(acceptance),
         sections.rounds(trace),
         sections.checkpoints(trace),
+        restores(trace),
         sections.fallbacks(trace),
         sections.memory(trace),
         sections.prompts(trace) if with_text else "",
