@@ -89,6 +89,9 @@ void Probe::compare_drafts(Open & open) {
     result.without_top_p          = drafts[2].probability(drafts[2].top());
     result.restored_n_same        = n_same(1);
     result.without_n_same         = n_same(2);
+    for (const int32_t token : tokens) {
+        contexts.recorder.meet(token);
+    }
     arrays.push(result.t_start_ns, ArrayKind::DraftTokens, tokens, {3, tokens.size() / 3});
     push_likeliest(open, drafts);
 }
@@ -99,6 +102,7 @@ void Probe::push_likeliest(const Open & open, const std::vector<Distribution> & 
         for (const int32_t token : draft.likeliest(n_likeliest)) {
             if (std::find(tokens.begin(), tokens.end(), token) == tokens.end()) {
                 tokens.push_back(token);
+                contexts.recorder.meet(token);
             }
         }
     }

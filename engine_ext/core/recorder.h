@@ -37,6 +37,8 @@ public:
     void row(int slot, RestoreFault fault, int64_t t_start_ns, int position, int found, int n_waiting);
     void slot_state(int slot, SlotState state, int n_tokens, StopReason reason, int n_generated);
 
+    // A token that side arrays name: its text is to be announced like those of records. -1: none.
+    void meet(int32_t token);
     // Tokens of records since the last call that no record named before forget_tokens(): their text is to be announced.
     std::vector<int32_t> take_new_tokens() { return std::exchange(new_tokens, {}); }
     void                 forget_tokens();
@@ -45,7 +47,6 @@ public:
     void beat() { ring.beat(); }
 
 private:
-    void   meet(int32_t token);
     Record make(Kind kind, uint8_t code, int slot, int64_t t_start_ns, int position) const;
 
     EventRing &          ring;

@@ -55,7 +55,7 @@ def test_install_writes_entry_types_and_icons_and_says_so(command: Command, home
         str(path) for path in written
     ]
     entry = (home / "applications" / "draftscope.desktop").read_text()
-    assert f"MimeType={MODEL_TYPE};\n" in entry  # the window opens models only, as yet
+    assert f"MimeType={MODEL_TYPE};{TRACE_TYPE};\n" in entry
     assert (home / "icons/hicolor/256x256/apps/draftscope.png").read_bytes().startswith(b"\x89PNG")
     ET.parse(home / "icons/hicolor/scalable/apps/draftscope.svg")
     assert "Left out update-mime-database" in told.out

@@ -139,3 +139,11 @@ def test_the_real_engine_names_its_devices() -> None:
     assert any(device["name"] == "CPU" for device in facts["devices"])
     assert facts["missing_symbols"] == []
     assert facts["rpc_protocol"] == [7, 0]
+
+
+@pytest.mark.parametrize(("version", "is_ok"), [("26.0.1", True), (None, False)])
+def test_parquet_is_told_but_not_needed(monkeypatch: pytest.MonkeyPatch, version: str | None, is_ok: bool) -> None:
+    monkeypatch.setattr(doctor, "_version_of", lambda name: version if name == "pyarrow" else "1")
+    (found,) = [finding for finding in doctor.examine_python() if "pyarrow" in finding.text]
+    assert (found.is_ok, found.is_needed) == (is_ok, False)
+    assert ("draftscope[parquet]" in found.todo) is not is_ok

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
+from draftscope.cli.export import FORMATS
 from draftscope.cli.failure import ExitCode
+from draftscope.trace.export.formats import BY_ID
+from draftscope.trace.export.watch import Watch
 from draftscope.trace.tracefile import TraceWriter
 from tests.cli.conftest import Command
 from tests.perf.synthetic import rounds
+from tests.trace.export.perfetto_reader import read_perfetto
 
 
 @pytest.fixture
@@ -45,12 +50,66 @@ def test_a_name_that_ends_in_gz_is_compressed_and_json_says_what_was_written(com
     assert "word" not in gzip.decompress(out.read_bytes()).decode()
 
 
-@pytest.mark.parametrize("form", ["perfetto", "parquet", "csv", "npz"])
-def test_forms_that_are_not_built_are_refused(command: Command, trace: Path, form: str) -> None:
-    told = command("export", trace, "--to", form, "-o", trace.with_name("out"), "--json")
+def test_every_format_is_written_and_told(command: Command, trace: Path) -> None:
+    outs = {"perfetto": "run.pftrace", "chrome": "run.json", "csv": "tables", "parquet": "arrow", "npz": "run.npz"}
+    assert set(outs) == set(FORMATS)
+    for form, name in outs.items():
+        out = trace.with_name(name)
+        told = command("export", trace, "--to", form, "-o", out, "--json")
+        assert told.exit_code == ExitCode.DONE
+        assert told.json["n_records"] == len(rounds(3))
+        files = list(out.iterdir()) if out.is_dir() else [out]
+        assert told.json["size_bytes"] == sum(file.stat().st_size for file in files) > 0
+    assert read_perfetto(trace.with_name("run.pftrace")).slices
+
+
+def test_the_formats_of_the_command_are_those_of_the_table() -> None:
+    assert set(FORMATS) == set(BY_ID)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_no_format_tells_a_piece_where_text_is_left_out(command: Command, trace: Path, form: str) -> None:
+    out = trace.with_name("out")
+    assert command("export", trace, "--to", form, "-o", out, "--no-text").exit_code == ExitCode.DONE
+    files = list(out.iterdir()) if out.is_dir() else [out]
+    assert b"word" not in b"".join(file.read_bytes() for file in files)
+
+
+def test_parquet_without_pyarrow_is_refused_with_what_to_install(
+    command: Command, trace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    told = command("export", trace, "--to", "parquet", "-o", trace.with_name("out"), "--json")
     assert told.exit_code == ExitCode.WRONG_USE
-    assert form in told.json["error"]["message"]
+    assert "draftscope[parquet]" in told.json["error"]["message"]
     assert not trace.with_name("out").exists()
+
+
+def test_a_folder_with_other_files_is_never_written_into(command: Command, trace: Path) -> None:
+    told = command("export", trace, "--to", "csv", "-o", trace.parent)
+    assert told.exit_code == ExitCode.WRONG_USE
+    assert trace.name in told.err
+    assert list(trace.parent.iterdir()) == [trace]
+
+
+def test_a_file_is_no_folder_and_a_folder_no_file(command: Command, trace: Path) -> None:
+    folder, file = trace.with_name("folder"), trace.with_name("file")
+    folder.mkdir()
+    file.write_text("Dear reader")
+    assert "is a folder" in command("export", trace, "--to", "perfetto", "-o", folder).err
+    assert "is a file" in command("export", trace, "--to", "csv", "-o", file).err
+    assert file.read_text() == "Dear reader"
+
+
+def test_an_interrupt_leaves_nothing_behind(command: Command, trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(self: Watch, n_more: float = 0) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Watch, "check", interrupted)
+    for form in FORMATS:
+        told = command("export", trace, "--to", form, "-o", trace.with_name("out"))
+        assert told.exit_code == ExitCode.INTERRUPTED
+    assert list(trace.parent.iterdir()) == [trace]
 
 
 def test_a_file_that_is_no_trace_is_a_bad_input(command: Command, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from draftscope.engine.client import Client
 from draftscope.engine.events import Records, empty_records
+from draftscope.engine.probes import SideArray
 from draftscope.engine.protocol import (
     Answer,
     Cancelled,
@@ -41,18 +42,20 @@ AnswerType = TypeVar("AnswerType", bound=Answer)
 
 
 class Talk:
-    """One caller of a client; ``answers`` and ``records`` hold everything so far, in order."""
+    """One caller of a client; ``answers``, ``records`` and ``arrays`` hold everything so far, in order."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
         self.answers: list[Answer] = []
         self.records: Records = empty_records()
+        self.arrays: list[SideArray] = []
 
     def listen(self, timeout_s: float = 0.0) -> None:
         """Take what is there, after waiting for something so long."""
         self.client.wait(timeout_s)
         self.answers += self.client.drain()
         self.records = np.concatenate([self.records, self.client.read_records()])
+        self.arrays += self.client.read_arrays()
 
     def until(self, has_come: Callable[[], bool], limit_s: float = LIMIT_S) -> None:
         """Listen until a condition holds; fails after the limit."""

@@ -12,6 +12,7 @@ from draftscope.engine import fake_text
 from draftscope.engine.client import Client, make_client
 from draftscope.engine.errors import ErrorCode
 from draftscope.engine.events import ENGINE_TRACK, Kind, Mechanism, Origin, Phase, Records
+from draftscope.engine.probes import ProbeLevel
 from draftscope.engine.protocol import (
     Cancel,
     CatchUp,
@@ -21,6 +22,7 @@ from draftscope.engine.protocol import (
     Finished,
     Load,
     ModelSettings,
+    SetProbe,
     Submit,
 )
 from tests.engine.talk import Talk, task
@@ -53,10 +55,12 @@ def spans_of(records: Records, phase: Phase, *, engine: bool) -> Records:
 
 
 def test_every_kind_of_record_and_every_phase_of_a_round_occurs(talk: Talk) -> None:
+    talk.load("fake:hybrid")
+    talk.ask(SetProbe(talk.client.next_id(), ProbeLevel.STATE))
     run_four(talk, "fake:hybrid", catch_up=CatchUp.ALONE)
-    assert {Kind(kind) for kind in talk.records["kind"]} == set(Kind) - {Kind.ROW}
+    assert {Kind(kind) for kind in talk.records["kind"]} == set(Kind)
     phases = {Phase(code) for code in kind_of(talk.records, Kind.SPAN)["code"]}
-    assert phases == set(Phase) - {Phase.IDLE, Phase.LOAD, Phase.PROBE}
+    assert phases == set(Phase) - {Phase.IDLE, Phase.LOAD}
 
 
 @pytest.mark.parametrize("path", ["m", "fake:hybrid", "fake:dense"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QObject, Signal
 
 from draftscope.engine.events import Records
+from draftscope.engine.probes import SideArray
 from draftscope.engine.protocol import (
     CheckpointMode,
     CommandId,
@@ -24,6 +25,7 @@ from draftscope.engine.protocol import (
 from draftscope.session.chats import Chats
 from draftscope.session.log_book import LogBook
 from draftscope.session.meter import Meter
+from draftscope.session.probing import Probing
 from draftscope.session.run_record import RunRecord
 from draftscope.session.run_request import RunRequest
 from draftscope.session.slots import Slots
@@ -52,9 +54,12 @@ class MadeSession(QObject):
         self.meter = Meter()
         self.log = LogBook()
         self.slots = Slots(ScriptedClient(), self)
+        self.probing = Probing(ScriptedClient(), self)
+        self.n_arrays_lost = 0
         self.state = SessionState.NO_MODEL
         self.model: ModelReport | None = None
         self.death: EngineDied | None = None
+        self.saved_facts: tuple[tuple[str, str], ...] = ()
         self._record = RunRecord()
         self.trace = self._record.trace
         self.pieces = self._record.pieces
@@ -131,6 +136,11 @@ class MadeSession(QObject):
         """Records came."""
         self._record.append(records)
         self.meter.add_receive(len(records), 100_000)
+        self.records_appended.emit()
+
+    def receive_arrays(self, arrays: list[SideArray]) -> None:
+        """What probes measured came."""
+        self._record.append_arrays(arrays)
         self.records_appended.emit()
 
     def end_run(self) -> None:

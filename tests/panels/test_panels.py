@@ -23,6 +23,7 @@ from draftscope.panels.engine_facts import context_section, speculation_section
 from draftscope.panels.log import LogPanel
 from draftscope.panels.output import OutputPanel, grid_columns
 from draftscope.panels.panel import Panel
+from draftscope.panels.restore_diffs import RestoreDiffsPanel
 from draftscope.panels.timeline import TimelinePanel
 from draftscope.session.state import SessionState
 from tests.panels.made_session import MadeSession, made_model, running_session
@@ -30,7 +31,7 @@ from tests.panels.made_session import MadeSession, made_model, running_session
 # The offscreen platform warns that it has no window manager to tell sizes to.
 pytestmark = pytest.mark.qt_log_ignore("propagateSizeHints")
 
-PANELS = (OutputPanel, AcceptancePanel, TimelinePanel, CheckpointsPanel, EnginePanel, LogPanel)
+PANELS = (OutputPanel, AcceptancePanel, TimelinePanel, CheckpointsPanel, EnginePanel, LogPanel, RestoreDiffsPanel)
 RUN_PANELS = PANELS[:3]
 REFRESH_LIMIT_S = 0.060
 """Several times what it takes at rest: the machine of a test run is not."""

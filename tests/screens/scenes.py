@@ -9,14 +9,21 @@ from collections.abc import Callable
 from pathlib import Path
 
 from PySide6.QtCore import QPoint
+from PySide6.QtWidgets import QMenu
 
 from draftscope.base.paths import demo_model
 from draftscope.base.theme import THEMES
 from draftscope.engine.events import Kind
+from draftscope.engine.probes import Fault, ProbeLevel
 from draftscope.engine.protocol import CheckpointMode, ContextSettings, Prompt
+from draftscope.panels.restore_diffs import RestoreDiffsPanel
 from draftscope.panels.script import EDIT, Mark, Style
+from draftscope.session.comparing import Side
 from draftscope.session.samples import CHAT_EXAMPLES, demo_request
 from draftscope.session.state import SessionState
+from draftscope.trace.tracefile import TraceWriter
+from draftscope.window.compare_window import CompareWindow
+from draftscope.window.export_dialog import ExportDialog
 from draftscope.window.recordings_dialog import RecordingsDialog
 from tests.models.make_random import cached_models
 from tests.models.rpc_server import RpcServerProcess
@@ -24,7 +31,7 @@ from tests.screens.stage import Stage
 from tests.trace.test_trace_copies import cut_off
 
 ROOT = Path(__file__).resolve().parents[2]
-PANELS = ("output", "acceptance", "timeline", "checkpoints", "engine", "log")
+PANELS = ("output", "acceptance", "timeline", "checkpoints", "engine", "log", "restores")
 DIALOGS = ("open", "prompts", "export", "shortcuts", "about", "palette")
 SCHEMA = (
     '{"type": "object", "properties": {"name": {"type": "string"}, "lines": {"type": "integer"}}, "required": ["name"]}'
@@ -145,6 +152,70 @@ def fallbacks(stage: Stage) -> None:
     stage.run()
     stage.shoot_pages("fallbacks")
     stage.shoot_window("fallbacks")
+
+
+def restores(stage: Stage) -> None:
+    """Restores of a scripted model: not probed, at each level, with nothing wrong and with each fault."""
+    stage.session.open_model("fake:hybrid")
+    stage.pump(lambda: stage.session.state is SessionState.READY)
+    stage.shoot_panel("restores", "not-run")
+    stage.run()
+    stage.shoot_restores("not-probed", ("Verdict", "Layers"))
+    probing = stage.session.probing
+    probing.set_level(ProbeLevel.HIDDEN)
+    stage.run()
+    stage.shoot_restores("hidden")
+    probing.set_level(ProbeLevel.STATE)
+    stage.run()
+    stage.shoot_restores("equal")
+    stage.shoot_window("restores")
+    for fault in Fault:
+        if fault is not Fault.NONE:
+            probing.inject(fault)
+            stage.run()
+            stage.shoot_restores(fault.value)
+    stage.shoot_window("restores-fault")
+    probing.inject(Fault.ZERO_ROW, 1)
+    stage.window.actions_by_id["stop"].trigger()
+    stage.run()
+    panel = stage.panel("restores")
+    assert isinstance(panel, RestoreDiffsPanel)
+    panel.list.only_differing.setChecked(True)
+    stage.shoot_restores("only-differing", ("Verdict",))
+
+
+def restores_of_the_demo(stage: Stage) -> None:
+    """What probes of the demo's restores say, with nothing wrong and with a fault."""
+    stage.session.probing.set_level(ProbeLevel.STATE)
+    stage.run_demo()
+    stage.shoot_restores("demo")
+    stage.session.probing.inject(Fault.OMIT_HOOK)
+    stage.run()
+    stage.shoot_restores("demo-omit-hook", ("Verdict", "Rows", "Heat map", "Draft"))
+    stage.window.docks.bring_forward("restores").window().resize(1600, 980)
+    stage.shoot_window("restores-demo")
+
+
+def restore_menus(stage: Stage) -> None:
+    """The menus of levels and faults, on a model that drafts and on one that has nothing to skip; a slot's own."""
+    for path in ("fake:hybrid", "fake:plain", "fake:unknown-layout", "fake:dense"):
+        stage.session.open_model(path)
+        stage.pump(lambda: stage.session.state is SessionState.READY)
+        stage.session.probing.set_level(ProbeLevel.STATE)
+        stage.run()
+        stage.shoot_restores(path.partition(":")[2], ("Verdict", "Layers"))
+        stage.session.view.select_slot(1)
+        stage.settle(0.1)
+        for bar in stage.window.menuBar().actions():
+            if bar.text() in ("&Probe", "&Teach") and path != "fake:unknown-layout":
+                menu = bar.menu()
+                assert isinstance(menu, QMenu)
+                for theme in THEMES:
+                    stage.wear(theme)
+                    menu.popup(stage.window.mapToGlobal(QPoint(200, 60)))
+                    stage.settle(0.1)
+                    stage.shoot_now(menu, f"menu-{bar.text()[1:].lower()}-{path.partition(':')[2]}", theme)
+                    menu.close()
 
 
 def without_checkpoints(stage: Stage) -> None:
@@ -355,6 +426,95 @@ def recordings(stage: Stage) -> None:
     stage.shoot_window("disk-full")
 
 
+def _record(stage: Stage, mode: CheckpointMode, path: Path) -> Path:
+    """Run the demo with a way back and keep it as a trace."""
+    stage.window.setup.set_checkpoint(mode)
+    stage.run()
+    trace = stage.session.snapshot()()
+    with TraceWriter(path, trace.header) as writer:
+        writer.append(trace.store.in_order())
+        writer.add_pieces(dict(trace.pieces.items()))
+        writer.add_results(trace.results)
+        writer.add_log([(line.t_ns, line.level, line.text) for line in stage.session.log.lines])
+    return path
+
+
+def traces(stage: Stage) -> None:
+    """Saved traces: open, with a selection, cut off, compared, reported; what is said where there is nothing."""
+    out = Path(stage.out)
+    stage.shoot_dialog("compare-empty", stage.window.actions_by_id["compare"].trigger)
+    stage.run_demo()
+    host = _record(stage, CheckpointMode.HOST, out / "host.dscope")
+    cow = _record(stage, CheckpointMode.COW, out / "cow.dscope")
+    stage.window.open_file(host)
+    stage.pump(lambda: stage.window.traces.opened is not None)
+    stage.settle()
+    stage.shoot_window("trace")
+    for panel in ("engine", "log", "checkpoints", "acceptance", "timeline"):
+        dock = stage.window.docks.dock(panel)
+        dock.raise_()
+        stage.settle()
+        stage.shoot_widget(stage.window.docks.bring_forward(panel), f"panel-{panel}-trace")
+    opened = stage.window.traces.opened
+    assert opened is not None
+    opened.view.select_round(20)
+    stage.shoot_window("trace-selected")
+    stage.shoot_dialog("report", stage.window.actions_by_id["report"].trigger)
+    stage.shoot_dialog("compare", stage.window.actions_by_id["compare"].trigger)
+    stage.shoot_dialog("open-trace", lambda: stage.window.commands.open_model(host))
+    window = CompareWindow(Side((host,)), Side((cow,)), stage.appearance, stage.window)
+    window.show()
+    stage.pump(lambda: window.comparison is not None)
+    stage.shoot_widget(window, "compare-window")
+    window.shows_equal.setChecked(True)
+    stage.shoot_widget(window, "compare-window-all")
+    window.close()
+    same = CompareWindow(Side((host,)), Side((host,)), stage.appearance, stage.window)
+    same.show()
+    stage.pump(lambda: same.comparison is not None)
+    stage.shoot_widget(same, "compare-window-same")
+    same.close()
+    damaged = out / "damaged.dscope"
+    damaged.write_bytes(host.read_bytes()[: host.stat().st_size // 2])
+    stage.window.open_file(damaged)
+    stage.pump(lambda: not stage.window.traces.traces.is_reading)
+    stage.settle()
+    stage.shoot_window("trace-damaged")
+    stage.window.actions_by_id["back_to_live"].trigger()
+    stage.settle()
+    stage.shoot_window("trace-closed")
+
+
+def exports(stage: Stage) -> None:
+    """The export dialog from the choice to the end, and the window's own word where it was closed before."""
+    stage.run_demo()
+    dialog = stage.open_dialog("export")
+    assert isinstance(dialog, ExportDialog)
+    folder = stage.out / "exported"
+    folder.mkdir(exist_ok=True)
+    dialog.path.setText(str(folder / "draftscope-demo.pftrace"))
+    dialog.format.choose("csv")
+    stage.shoot_open(dialog, "export-csv")
+    (folder / "other").mkdir(exist_ok=True)
+    (folder / "other" / "letter.txt").write_text("Dear reader")
+    dialog.path.setText(str(folder / "other"))
+    stage.shoot_open(dialog, "export-refused")
+    dialog.format.choose("perfetto")
+    dialog.path.setText(str(folder / "draftscope-demo.pftrace"))
+    dialog.progress.begin(1_284_512, dialog.target)
+    dialog.progress.tell(0.4)
+    dialog._turn_to(dialog.progress)
+    dialog.export_button.hide()
+    stage.shoot_open(dialog, "export-writing")
+    dialog.export()
+    stage.pump(dialog.folder_button.isVisible)
+    stage.shoot_open(dialog, "export-done")
+    stage.close_dialog(dialog)
+    stage.session.export("chrome", folder / "draftscope-demo.json.gz")
+    stage.pump(lambda: bool(stage.window.notices.notices))
+    stage.shoot_window("exported")
+
+
 SCENES: tuple[tuple[str, Callable[[Stage], None]], ...] = (
     ("native", first_start),
     ("native", live),
@@ -369,11 +529,16 @@ SCENES: tuple[tuple[str, Callable[[Stage], None]], ...] = (
     ("native", ways_back),
     ("fake:0", fallbacks),
     ("fake:0", without_checkpoints),
+    ("fake:0", restores),
+    ("fake:0", restore_menus),
+    ("native", restores_of_the_demo),
     ("native", engine_killed),
     ("native", server_lost),
     ("native", families),
+    ("native", traces),
     ("native", run_refused),
     ("native", output_forms),
+    ("native", exports),
     ("fake", refused),
 )
 """Backends and scenes; each begins with a window of its own."""

@@ -14,6 +14,8 @@ from draftscope.base.theme import THEMES, Theme
 from draftscope.engine.worker_client import WorkerClient
 from draftscope.panels.checkpoints import TABS, CheckpointsPanel
 from draftscope.panels.panel import Panel
+from draftscope.panels.restore_details import TABS as RESTORE_TABS
+from draftscope.panels.restore_diffs import RestoreDiffsPanel
 from draftscope.session.recorder import Recorder
 from draftscope.session.recordings import Recordings
 from draftscope.session.session import Session
@@ -108,6 +110,11 @@ class Stage:
         self.settle()
         self._shoot(panel, f"panel-{panel_id}-{name}")
 
+    def shoot_widget(self, widget: QWidget, name: str) -> None:
+        """Any widget as it is, in both themes."""
+        self.settle()
+        self._shoot(widget, name)
+
     def shoot_pages(self, name: str, titles: Collection[str] = ()) -> None:
         """The pages of the Checkpoints panel, all of them or those with these titles."""
         panel = self.panel("checkpoints")
@@ -118,6 +125,16 @@ class Stage:
                 self.shoot_panel("checkpoints", f"{title.lower()}-{name}")
         panel.tabs.setCurrentIndex(0)
 
+    def shoot_restores(self, name: str, titles: Collection[str] = ()) -> None:
+        """The pages of the Restore diffs panel, all of them or those with these titles."""
+        panel = self.panel("restores")
+        assert isinstance(panel, RestoreDiffsPanel)
+        for index, (title, _) in enumerate(RESTORE_TABS):
+            if not titles or title in titles:
+                panel.details.tabs.setCurrentIndex(index)
+                self.shoot_panel("restores", f"{title.lower().replace(' ', '-')}-{name}")
+        panel.details.tabs.setCurrentIndex(0)
+
     def shoot_dialog(self, name: str, opening: Callable[[], object]) -> None:
         """The dialog that an action opens; closed again afterwards."""
         opening()
@@ -126,6 +143,23 @@ class Stage:
         assert dialog is not None
         self.settle()
         self._shoot(dialog, f"dialog-{name}")
+        self.close_dialog(dialog)
+
+    def open_dialog(self, action: str) -> QDialog:
+        """The dialog that an action opens."""
+        self.window.actions_by_id[action].trigger()
+        self.pump(lambda: self._dialog() is not None)
+        dialog = self._dialog()
+        assert dialog is not None
+        self.settle()
+        return dialog
+
+    def shoot_open(self, dialog: QDialog, name: str) -> None:
+        """A dialog as it is, in each theme; it stays open."""
+        self._shoot(dialog, f"dialog-{name}")
+
+    def close_dialog(self, dialog: QDialog) -> None:
+        """Close a dialog and wait until it is gone."""
         dialog.close()
         QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
         self.settle(0.05)

@@ -14,7 +14,7 @@ from pytestqt.qtbot import QtBot
 from draftscope.engine.client import Client, WorkerClient, make_client
 from draftscope.engine.errors import ErrorReport
 from draftscope.engine.protocol import Prompt
-from draftscope.session.chrome_export import ChromeExport
+from draftscope.session.export_job import ExportJob
 from draftscope.session.session import Session, SessionState
 from tests.session.polling import poll_until
 from tests.session.scripted_client import request
@@ -111,13 +111,13 @@ def test_an_engine_killed_while_generating_leaves_the_records_and_starts_again(q
 
 
 def test_a_run_is_exported_while_the_next_goes_on(qtbot: QtBot, running: Session, tmp_path: Path) -> None:
-    ended: list[ChromeExport] = []
+    ended: list[ExportJob] = []
     running.exports.ended.connect(ended.append)
     load(qtbot, running)
     running.run(request(text="a mill by the river"))
     reach(qtbot, running, SessionState.READY)
     path = tmp_path / "run.json"
-    running.export_chrome(path)
+    running.export("chrome", path)
     running.run(request())
     poll_until(qtbot, running, lambda: bool(ended), timeout=10_000)
     assert ended[0].error == ""

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from draftscope.engine.events import ENGINE_TRACK, Kind, Phase, empty_records
 from draftscope.trace.store import TraceStore
+from tests.trace.export.made_probes import made_arrays
 from tests.trace.synthetic import make_many, make_records, make_store, record
 
 
@@ -187,3 +188,32 @@ def test_a_store_hands_over_what_it_keeps_and_takes_it_back() -> None:
     assert same(store.in_order(), records)
     assert all(same(store.kind(kind), view) for kind, view in views.items())
     assert (kept.n_records, store.generation) == (0, generation + 2)
+
+
+def test_a_frozen_store_stays_as_it_is_while_the_other_grows_and_shares_its_memory():
+    records = make_records(30)
+    store = make_store(records[:500])
+    store.append_arrays(made_arrays(2))
+    frozen = store.frozen()
+    window = store.time_range()
+    before = frozen.spans_in(0, *window)
+    assert np.shares_memory(frozen.kind(Kind.SPAN), store.kind(Kind.SPAN))
+    store.append(records[500:])
+    store.append_arrays(made_arrays(3))
+    assert (frozen.n_records, len(frozen.probes), frozen.time_range()) == (500, 2, window)
+    assert frozen.in_order().tobytes() == make_store(records[:500]).in_order().tobytes()
+    assert same(frozen.spans_in(0, *window), before)
+    assert store.n_records == len(records)
+    store.clear()
+    assert frozen.n_records == 500
+    frozen.append(records[500:])
+    assert frozen.in_order().tobytes() == make_store(records).in_order().tobytes()
+
+
+def test_what_is_appended_to_a_frozen_store_does_not_come_into_the_other():
+    records = make_records(30)
+    store = make_store(records[:500])
+    frozen = store.frozen()
+    frozen.append(make_records(5, seed=9))
+    store.append(records[500:])
+    assert store.in_order().tobytes() == make_store(records).in_order().tobytes()

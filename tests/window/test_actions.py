@@ -12,7 +12,8 @@ from pytestqt.qtbot import QtBot
 
 from draftscope.base.paths import resource
 from draftscope.session.state import SessionState
-from draftscope.window.actions import ACTIONS, MENUS, TOOLBAR, Action
+from draftscope.window.action import Action
+from draftscope.window.actions import ACTIONS, MENUS, TOOLBAR
 from draftscope.window.commands import Commands
 from draftscope.window.main_window import MainWindow
 from draftscope.window.situation import Situation

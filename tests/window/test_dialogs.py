@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
+import os
+import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -11,20 +15,25 @@ from typing import TypeVar
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QDialog, QDialogButtonBox, QFormLayout, QLabel
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QFormLayout, QLabel, QPushButton
 from pytestqt.qtbot import QtBot
 
 from draftscope.base.paths import demo_model
 from draftscope.engine.protocol import ChatMessage, Prompt
+from draftscope.session.settings import BY_KEY
 from draftscope.session.state import SessionState
+from draftscope.trace.errors import TraceCancelled
+from draftscope.trace.export import formats
+from draftscope.window import export_notices
 from draftscope.window.about_dialog import AboutDialog
 from draftscope.window.actions import ACTIONS
-from draftscope.window.export_dialog import ExportDialog
+from draftscope.window.export_dialog import NO_PROBES, ExportDialog
 from draftscope.window.format_editor import FREE, GRAMMAR, SCHEMA
 from draftscope.window.main_window import MainWindow
 from draftscope.window.open_dialog import DRAFT_MODEL, OpenDialog
 from draftscope.window.prompts_dialog import PromptsDialog
 from draftscope.window.shortcuts_page import ShortcutsPage
+from tests.trace.export.made_probes import made_arrays
 from tests.window.conftest import load, reach, run_for
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
@@ -258,22 +267,128 @@ def test_what_the_editor_cannot_show_whole_is_kept_until_it_is_changed(window: M
     dialog.reject()
 
 
-def test_an_export_is_written_and_told(qtbot: QtBot, window: MainWindow, tmp_path: Path) -> None:
+def after_a_run(qtbot: QtBot, window: MainWindow) -> ExportDialog:
+    """The export dialog over a window that has run something."""
     load(qtbot, window)
     run_for(qtbot, window, 100)
     window.actions_by_id["stop"].trigger()
     reach(qtbot, window, SessionState.READY)
     window.actions_by_id["export"].trigger()
-    dialog = shown(window, ExportDialog)
+    return shown(window, ExportDialog)
+
+
+def test_an_export_is_written_and_the_dialog_says_where(
+    qtbot: QtBot, window: MainWindow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(export_notices.QDesktopServices, "openUrl", lambda url: opened.append(url.toLocalFile()))
+    dialog = after_a_run(qtbot, window)
+    dialog.format.choose("chrome")
     path = tmp_path / "run.json.gz"
     dialog.path.setText(str(path))
     dialog.with_text.setChecked(False)
     dialog.export_button.click()
-    qtbot.waitUntil(lambda: bool(window.notices.notices))
-    assert f"Exported to {path}" in window.notices.notices[0].message
+    qtbot.waitUntil(dialog.folder_button.isVisible)
+    assert str(path) in words_of(dialog)
+    assert "are written" in dialog.progress.sentence.text()
     assert json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
-    assert not window._export_notice.isVisible()
-    assert window.settings.flag("export/with_text") is False
+    assert not window.export_notices.progress.isVisible()
+    assert window.notices.notices == ()
+    dialog.folder_button.click()
+    assert opened == [str(tmp_path)]
+    dialog.close_button.click()
+    assert not dialog.isVisible()
+    settings = window.settings
+    assert (settings.text("export/format"), settings.text("export/folder")) == ("chrome", str(tmp_path))
+    assert settings.flag("export/with_text") is False
+
+
+def test_the_next_export_begins_with_the_last_choice(qtbot: QtBot, window: MainWindow, tmp_path: Path) -> None:
+    window.settings.set("export/format", "csv")
+    window.settings.set("export/folder", str(tmp_path))
+    window.settings.set("export/with_text", False)
+    dialog = after_a_run(qtbot, window)
+    assert dialog.format.chosen.id == "csv"
+    assert dialog.target.parent == tmp_path
+    assert dialog.target.name.endswith("-csv")
+    assert not dialog.with_text.isChecked()
+    dialog.export_button.click()
+    qtbot.waitUntil(dialog.folder_button.isVisible)
+    assert (dialog.target / "rounds.csv").stat().st_size > 100
+    dialog.reject()
+
+
+def test_an_export_whose_dialog_was_closed_is_told_by_the_window(
+    qtbot: QtBot, window: MainWindow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_end = threading.Event()
+    monkeypatch.setattr(formats, "export_trace", lambda *_, **__: may_end.wait(10) and (tmp_path / "x").touch())
+    dialog = after_a_run(qtbot, window)
+    dialog.path.setText(str(tmp_path / "x.pftrace"))
+    dialog.format.choose("perfetto")
+    dialog.export_button.click()
+    dialog.reject()
+    monkeypatch.setattr(formats, "size_of", lambda _: 1)
+    may_end.set()
+    qtbot.waitUntil(lambda: bool(window.notices.notices))
+    assert f"Exported to {tmp_path / 'x.pftrace'}" in window.notices.notices[0].message
+    assert "Show in folder" in [button.text() for button in window.notices.notices[0].findChildren(QPushButton)]
+
+
+def test_a_cancelled_export_goes_back_to_the_choice(
+    qtbot: QtBot, window: MainWindow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def endless(*_: object, cancelled: Callable[[], bool], progress: Callable[[float], object], **__: object) -> None:
+        progress(0.5)
+        while not cancelled():
+            threading.Event().wait(0.005)
+        raise TraceCancelled
+
+    monkeypatch.setattr(formats, "export_trace", endless)
+    dialog = after_a_run(qtbot, window)
+    dialog.path.setText(str(tmp_path / "x.pftrace"))
+    dialog.export_button.click()
+    qtbot.waitUntil(lambda: dialog.progress.bar.value() == 500)
+    dialog.close_button.click()
+    qtbot.waitUntil(dialog.export_button.isVisible)
+    assert dialog.isVisible()
+    assert dialog.note.text() == "Cancelled; nothing was written."
+    dialog.reject()
+
+
+def test_a_failed_export_says_why_where_it_can_be_mended(
+    qtbot: QtBot, window: MainWindow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(formats, "export_trace", full)
+    dialog = after_a_run(qtbot, window)
+    dialog.path.setText(str(tmp_path / "x.pftrace"))
+    dialog.export_button.click()
+    qtbot.waitUntil(dialog.export_button.isVisible)
+    assert dialog.note.text() == f"Nothing was written. No space left on device: {tmp_path / 'x.pftrace'}."
+    assert dialog.note.property("tone") == "bad"
+    dialog.path.setText(str(tmp_path / "y.pftrace"))
+    assert dialog.note.property("tone") == ""
+    dialog.reject()
+
+
+def test_a_folder_with_other_files_is_refused_before_anything_is_written(window: MainWindow, tmp_path: Path) -> None:
+    dialog = ExportDialog(window.session, window.settings, window)
+    dialog.format.choose("csv")
+    dialog.path.setText(str(tmp_path))
+    assert dialog.export_button.isEnabled()
+    (tmp_path / "rounds.csv").touch()
+    dialog.path.setText(f"{tmp_path}/")
+    assert "will be replaced" in dialog.note.text()
+    (tmp_path / "letter.txt").write_text("Dear reader")
+    dialog.path.setText(str(tmp_path))
+    assert not dialog.export_button.isEnabled()
+    assert dialog.note.text() == "The folder holds other files (letter.txt). Name another folder."
+    dialog.path.setText(str(tmp_path / "letter.txt"))
+    assert "is a file" in dialog.note.text()
+    dialog.deleteLater()
 
 
 @pytest.mark.parametrize(
@@ -283,10 +398,38 @@ def test_the_export_dialog_refuses_names_and_says_why(
     window: MainWindow, tmp_path: Path, name: str, reason: str
 ) -> None:
     dialog = ExportDialog(window.session, window.settings, window)
+    dialog.format.choose("chrome")
     dialog.path.setText(str(tmp_path / name) if name else "")
     assert not dialog.export_button.isEnabled()
     assert reason in dialog.note.text()
     dialog.deleteLater()
+
+
+def test_a_format_that_cannot_be_used_says_why(window: MainWindow, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    window.settings.set("export/format", "parquet")
+    dialog = ExportDialog(window.session, window.settings, window)
+    assert not dialog.format.buttons["parquet"].isEnabled()
+    assert "pip install 'draftscope[parquet]'" in words_of(dialog)
+    assert dialog.format.chosen.id == "perfetto"
+    assert not dialog.format.buttons["npz"].isEnabled()
+    assert NO_PROBES in words_of(dialog)
+    dialog.deleteLater()
+
+
+def test_every_format_has_a_sentence_in_the_dialog(window: MainWindow, tmp_path: Path) -> None:
+    window.session._record.append_arrays(made_arrays())
+    dialog = ExportDialog(window.session, window.settings, window)
+    for one in formats.FORMATS:
+        assert one.sentence in words_of(dialog)
+        dialog.format.choose(one.id)
+        assert dialog.export_button.isEnabled()
+        assert dialog.target.name.startswith("run")
+    dialog.deleteLater()
+
+
+def test_the_formats_of_the_setting_are_those_of_the_table() -> None:
+    assert set(BY_KEY["export/format"].choices) == set(formats.BY_ID)
 
 
 def test_the_palette_finds_and_does_by_keyboard(qtbot: QtBot, window: MainWindow) -> None:

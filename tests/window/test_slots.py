@@ -84,6 +84,8 @@ def test_the_button_of_a_card_opens_the_menu_of_its_slot(ready: MainWindow) -> N
         "Save slot…",
         "Restore slot…",
         "Clear slot",
+        "Probe",
+        "Teach",
     ]
     assert ready.session.view.selected_slot == 1
     rewind = next(action for action in menu.actions() if action.text().startswith("Rewind"))

@@ -115,7 +115,7 @@ def desktop_entry(command: list[str]) -> str:
         # GLib 2.74 looks for the program before it undoes the doubling of percent signs, and drops the entry.
         command = ["/usr/bin/env", *command]
     line = " ".join(quoted(argument) for argument in command)
-    return _ENTRY.substitute(command=line, types=MODEL_TYPE)
+    return _ENTRY.substitute(command=line, types=f"{MODEL_TYPE};{TRACE_TYPE}")
 
 
 def mime_package() -> str:

@@ -68,6 +68,11 @@ def examine_python() -> Iterator[Finding]:
             yield Finding("package", True, True, f"{name} {version}")
         else:
             yield Finding("package", False, True, f"{name} is not installed.", f"Install it: pip install {name}")
+    if version := _version_of("pyarrow"):
+        yield Finding("package", True, False, f"pyarrow {version}")
+    else:
+        text = "pyarrow is not installed, so nothing is exported to Parquet."
+        yield Finding("package", False, False, text, "Install it: pip install 'draftscope[parquet]'")
 
 
 def _version_of(package: str) -> str | None:

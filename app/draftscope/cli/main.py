@@ -12,20 +12,21 @@ from typing import Any, NoReturn
 from draftscope import __version__
 from draftscope.cli.failure import ExitCode, UsageError, failure_of, tell
 
-COMMANDS = ("run", "chat", "bench", "info", "export", "doctor", "desktop")
+COMMANDS = ("run", "chat", "bench", "info", "export", "diff", "report", "doctor", "desktop")
 """Names of the commands; each is a module of this package."""
 
-_NOT_BUILT = ("check", "diff")
+_NOT_BUILT = ("check",)
 """Names that are kept for commands of later versions."""
 
 _DESCRIPTION = "Inspect speculative decoding with multi-token prediction (MTP) in llama.cpp."
 
 _EPILOG = """\
-Without a command: draftscope [MODEL.gguf | demo] opens the window.
+Without a command: draftscope [MODEL.gguf | TRACE.dscope | demo] opens the window.
 
 MODEL is a path to a GGUF file, or 'demo' for the bundled model. Every command takes --json.
 
-exit codes: 0 done, 1 the run failed, 2 wrong use, 3 bad input file, 4 engine died, 130 interrupted
+exit codes: 0 done, 1 the run failed (diff: a condition holds), 2 wrong use, 3 bad input file, 4 engine died,
+130 interrupted
 
 examples:
   draftscope run demo
@@ -35,6 +36,8 @@ examples:
   draftscope bench model.gguf --slots 1,4 --draft-max 1,3,5
   draftscope info model.gguf
   draftscope export run.dscope --to chrome -o run.json.gz
+  draftscope diff before.dscope after.dscope --fail-if 'tokens_per_second<0.95'
+  draftscope report run.dscope -o report.html
 """
 
 

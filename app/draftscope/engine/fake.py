@@ -5,12 +5,14 @@ what it is asked, and is the same every time (only times differ): texts from the
 
 Model paths choose what it plays: ``fake:hybrid`` (no native rollback, so states are saved: ``auto`` copies on write),
 ``fake:plain`` (MTP on a KV cache alone, which drops its newest tokens by itself), ``fake:dense`` (no MTP layers),
-``fake:no-template`` (no chat template), ``fake:slow-load`` (some seconds), ``fake:fail-load``, ``fake:raise-in-load``,
-``fake:die-in-load``; any other path is a model with native rollback. Prompts that are just ``fake:die``, ``fake:fail``,
-``fake:raise`` or ``fake:hang`` end the process, fail the task, break the engine's step, or stay silent until they are
-cancelled. A slot that was given ``fake:fail-save`` cannot be saved, and what one that was given ``fake:refuse-state``
-saved is refused. Grammars are refused as by the native engine where the host refuses them, and have no effect on the
-texts.
+``fake:no-template`` (no chat template), ``fake:unknown-layout`` (its recurrent state cannot be compared),
+``fake:slow-load`` (some seconds), ``fake:fail-load``, ``fake:raise-in-load``, ``fake:die-in-load``; any other path is a
+model with native rollback. Prompts that are just ``fake:die``, ``fake:fail``, ``fake:raise`` or ``fake:hang`` end the
+process, fail the task, break the engine's step, or stay silent until they are cancelled. A slot that was given
+``fake:fail-save`` cannot be saved, and what one that was given ``fake:refuse-state`` saved is refused. Grammars are
+refused as by the native engine where the host refuses them, and have no effect on the texts.
+
+Restores are probed, and do wrong, as ``fake_probes`` has it.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from collections.abc import Callable
 from draftscope.engine import fake_text
 from draftscope.engine.backend import ChatTemplate, CheckpointCounts, ModelIdentity, Progress
 from draftscope.engine.errors import EngineError, ErrorCode
-from draftscope.engine.events import FallbackReason, Mechanism, Operation, Phase, SlotState, StopReason
+from draftscope.engine.events import FallbackReason, Mechanism, Operation, Phase, Reuse, SlotState, StopReason
 from draftscope.engine.fake_costs import STATE_BYTES
 from draftscope.engine.fake_held import FakeHeld
 from draftscope.engine.fake_probes import FakeProbes
@@ -33,7 +35,7 @@ from draftscope.engine.fake_record import FakeRecorder
 from draftscope.engine.fake_report import WITHOUT_TEMPLATE, report_of
 from draftscope.engine.fake_round import FakeRound
 from draftscope.engine.fake_slot import FakeSlot
-from draftscope.engine.probes import Fault, ProbeLevel
+from draftscope.engine.probes import ZERO_ROW, Fault, ProbeLevel, RestoreKind
 from draftscope.engine.protocol import (
     ContextSettings,
     DecodeCost,
@@ -87,9 +89,9 @@ class FakeBackend:
         die: Callable[[], None] = kill_process,
     ) -> None:
         self._recorder = FakeRecorder(ring_memory)
-        self._probes = FakeProbes()
         self._is_paced = rounds_per_second > 0
         self._unit_ns = int(1e9 / (rounds_per_second or ROUNDS_PER_SECOND))
+        self._probes = FakeProbes(self._recorder, self._unit_ns)
         self._die = die
         self._model: ModelSettings | None = None
         self._load_ms = 0.0
@@ -137,7 +139,7 @@ class FakeBackend:
         report = report_of(self._model, context, self._load_ms)
         self._slots = [self._new_slot(slot, report, context) for slot in range(report.n_slots)]
         self._memory = report.memory
-        self._probes.end_faults()
+        self._probes.begin(report)
         self._cancelled.clear()
         mechanism = Mechanism[report.way_back.granted.upper()]
         self._new_round(context if report.speculation.is_active else _without_draft(context), mechanism)
@@ -176,6 +178,8 @@ class FakeBackend:
         self._recorder.catch_up_with_clock()
         self._cancelled.discard(task.slot)
         slot.start(task, tokens, self._context.n_draft_max)
+        if slot.reuse is Reuse.RESTORED:
+            self._put_back(slot, RestoreKind.PROMPT)
 
     def step(self) -> bool:
         """See ``Backend.step``."""
@@ -231,13 +235,19 @@ class FakeBackend:
 
     def rewind_slot(self, slot: int, n_tokens: int) -> None:
         """See ``Backend.rewind_slot``."""
-        n_kept = self._idle(slot).held.rewind(n_tokens)
-        self._slots[slot].record(Operation.REWIND, n_kept)
+        held = self._idle(slot).held
+        is_kept = n_tokens >= held.n_decoded
+        n_kept = held.rewind(n_tokens)
+        dropped = Reuse.TAIL_DROPPED if held.can_drop_tail else Reuse.RESTORED if n_kept else Reuse.NO_CHECKPOINT
+        self._slots[slot].record(Operation.REWIND, n_kept, Reuse.KEPT if is_kept else dropped)
+        if dropped is Reuse.RESTORED and not is_kept:
+            self._put_back(self._slots[slot], RestoreKind.REWIND)
 
     def fork_slot(self, slot: int, to: int) -> None:
         """See ``Backend.fork_slot``."""
         self._idle(to).held.take(self._idle(slot).held)
-        self._slots[to].record(Operation.FORK, self._slots[to].n_decoded, size_bytes=STATE_BYTES)
+        self._slots[to].record(Operation.FORK, self._slots[to].n_decoded, Reuse.KEPT, STATE_BYTES)
+        self._put_back(self._slots[to], RestoreKind.FORK)
 
     def shift_slot(self, slot: int, n_keep: int, n_discard: int) -> None:
         """See ``Backend.shift_slot``."""
@@ -260,7 +270,8 @@ class FakeBackend:
         except EngineError:
             self._slots[slot].record(Operation.STATE_REFUSED, size_bytes=len(state))
             raise
-        self._slots[slot].record(Operation.SLOT_RESTORE, self._slots[slot].n_decoded, size_bytes=len(state))
+        self._slots[slot].record(Operation.SLOT_RESTORE, self._slots[slot].n_decoded, Reuse.KEPT, len(state))
+        self._put_back(self._slots[slot], RestoreKind.SLOT)
 
     def slot_facts(self, slot: int) -> SlotFacts:
         """See ``Backend.slot_facts``."""
@@ -290,6 +301,12 @@ class FakeBackend:
         held = FakeHeld(not report.is_recurrent, STATE_BYTES, spacing, n_checkpoints)
         return FakeSlot(slot, self._recorder, held)
 
+    def _put_back(self, slot: FakeSlot, kind: RestoreKind) -> None:
+        """A whole state is there again; without the hook its pending row would be zeros."""
+        way = Mechanism.HOST if kind is RestoreKind.PROMPT else Mechanism.NONE
+        if slot.n_decoded:
+            self._probes.restored(slot, kind, way, 0, row=slot.n_decoded - 1, without=ZERO_ROW)
+
     def _idle(self, slot: int) -> FakeSlot:
         if self._slots[slot].is_active:
             raise EngineError(ErrorCode.BUSY, f"Slot {slot} is still generating.", "Wait for it or cancel it.")
@@ -298,7 +315,13 @@ class FakeBackend:
     def _new_round(self, context: ContextSettings, mechanism: Mechanism) -> None:
         self._context = context
         self._round = FakeRound(
-            self._recorder, context, mechanism, self._unit_ns, self._pace, lambda slot: slot in self._cancelled
+            self._recorder,
+            self._probes,
+            context,
+            mechanism,
+            self._unit_ns,
+            self._pace,
+            lambda slot: slot in self._cancelled,
         )
 
     def _active(self) -> list[FakeSlot]:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterable
+from typing import Any
+
+from numpy.typing import NDArray
 
 from draftscope.engine.events import (
     ENGINE_TRACK,
@@ -20,7 +24,9 @@ from draftscope.engine.events import (
     empty_records,
 )
 from draftscope.engine.fake_text import piece
+from draftscope.engine.probes import ArrayKind, SideArray
 from draftscope.engine.ring import RingWriter
+from draftscope.engine.trace_memory import array_writer
 
 _BYTES_PER_NS = 8
 """How fast operations move states: 8 GB a second."""
@@ -36,6 +42,7 @@ class FakeRecorder:
 
     def __init__(self, memory: memoryview) -> None:
         self._ring = RingWriter(memory)
+        self._arrays = array_writer(memory)
         self._met: set[int] = set()
         self._new_pieces: dict[int, bytes] = {}
         self._record = empty_records(1)[0]
@@ -112,10 +119,14 @@ class FakeRecorder:
             m=chosen,
             value=probability,
         )
-        for met in (token, chosen):
-            if met >= 0 and met not in self._met:
-                self._met.add(met)
-                self._new_pieces[met] = piece(met)
+        self._meet((token, chosen))
+
+    def _meet(self, tokens: Iterable[int]) -> None:
+        """Tell the bytes of those that did not occur yet."""
+        for token in tokens:
+            if token >= 0 and token not in self._met:
+                self._met.add(token)
+                self._new_pieces[token] = piece(token)
 
     def save(self, slot: int, mechanism: Mechanism, start_ns: int, position: int, epoch: int, size_bytes: int) -> None:
         """A checkpoint was saved, until now."""
@@ -149,6 +160,17 @@ class FakeRecorder:
         start_ns = self.now_ns
         self.now_ns += duration
         self._write(Kind.OPERATION, operation, slot, start_ns, duration, n_tokens, n=n, m=reuse, size_bytes=size_bytes)
+
+    def row(self, slot: int, fault: int, expected: int, found: int, n_waiting: int) -> None:
+        """A draft begins from the hidden row of position ``found``, and should from that of ``expected``."""
+        self._write(Kind.ROW, fault, slot, self.now_ns, 0, expected, n=found, m=n_waiting)
+
+    def array(self, t_start_ns: int, kind: ArrayKind, values: NDArray[Any]) -> None:
+        """A side array of the probe that began then."""
+        if kind in (ArrayKind.TOP_TOKENS, ArrayKind.DRAFT_TOKENS):
+            self._meet(values.reshape(-1).tolist())
+        if self._arrays is not None:
+            self._arrays.append(SideArray(t_start_ns, kind, values))
 
     def _write(
         self,

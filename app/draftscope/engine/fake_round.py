@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 from draftscope.engine.events import NO_ROUND, FallbackReason, Mechanism, Origin, Phase, SlotState, StopReason
 from draftscope.engine.fake_costs import STATE_BYTES
+from draftscope.engine.fake_probes import FakeProbes
 from draftscope.engine.fake_record import FakeRecorder
 from draftscope.engine.fake_slot import FakeSlot
+from draftscope.engine.probes import RestoreKind
 from draftscope.engine.protocol import CatchUp, ContextSettings, DecodeCost
 
 MAX_RIDING_REPLAY = 2
@@ -45,6 +47,7 @@ class FakeRound:
     def __init__(
         self,
         recorder: FakeRecorder,
+        probes: FakeProbes,
         context: ContextSettings,
         mechanism: Mechanism,
         unit_ns: int,
@@ -53,6 +56,7 @@ class FakeRound:
     ) -> None:
         self.counts: Counter[str] = Counter()
         self._recorder = recorder
+        self._probes = probes
         self._context = context
         self._mechanism = mechanism
         self._unit_ns = unit_ns
@@ -102,6 +106,8 @@ class FakeRound:
     def _draft(self, slots: list[FakeSlot]) -> list[_Entry]:
         entries = [_Entry(slot, []) for slot in slots]
         start_ns = self._recorder.now_ns
+        for slot in slots:
+            self._probes.draft_begins(slot)
         if self._context.n_draft_max and self._context.catch_up is CatchUp.ALONE:
             self._decoded(Phase.CATCH_UP, self._spend(Phase.CATCH_UP, _CATCH_UP), 0, 2 * len(slots), 1)
         for step in range(self._context.n_draft_max):
@@ -180,7 +186,8 @@ class FakeRound:
         slot.count_round(len(draft), n_accepted)
         self._recorder.span(Phase.ACCEPT, slot.id, start_ns, n_before, len(draft), n_accepted)
         if not has_ended:
-            self._go_back(slot, n_before + n_accepted, n_accepted == len(draft))
+            slot.n_rows_waiting = n_accepted + 1
+            self._go_back(slot, n_before + n_accepted, n_before + len(draft))
         self._recorder.round_done(
             slot.id, self._mechanism, round_ns, len(slot.tokens), len(draft), n_accepted, slot.tokens_per_second
         )
@@ -198,8 +205,10 @@ class FakeRound:
         self._recorder.token(slot.id, Origin.SAMPLED, len(slot.tokens), token, 0, -1, slot.certainty())
         return slot.emit(token, self._context.n_ctx)
 
-    def _go_back(self, slot: FakeSlot, n_keep: int, is_all_kept: bool) -> None:
-        if is_all_kept:
+    def _go_back(self, slot: FakeSlot, n_keep: int, n_verified: int) -> None:
+        """Keep the first ``n_keep`` of the tokens that were verified."""
+        slot.has_right_row()
+        if n_keep == n_verified:
             slot.n_decoded = n_keep
             return
         saves = self._mechanism in _SAVING
@@ -208,7 +217,9 @@ class FakeRound:
         slot.n_decoded = slot.saved_at if saves else n_keep
         self.counts["n_restores"] += 1
         epoch, size = (slot.epoch, STATE_BYTES) if saves else (0, 0)
-        self._recorder.restore(slot.id, way, start_ns, slot.n_decoded, epoch, n_keep - slot.n_decoded, size)
+        n_replay = n_keep - slot.n_decoded
+        self._recorder.restore(slot.id, way, start_ns, slot.n_decoded, epoch, n_replay, size)
+        self._probes.restored(slot, RestoreKind.REJECTION, way, n_replay, row=n_keep - 1, without=n_verified - 1)
 
     # ---- accounting
 

@@ -15,9 +15,17 @@ SLOT_SKILL = (1.0, 0.84, 1.06, 0.94, 0.8, 1.04, 0.7, 0.97)
 """How well each slot's drafts guess, relative to its text: the slots are to look different."""
 
 
+_SKILL_FROM_WRONG_ROW = 0.45
+"""What is left of that where a fault gave the draft another row."""
+
+
 @dataclass(eq=False)
 class FakeSlot:
-    """Slot ``id``; what it holds, ``held``, outlives its task."""
+    """Slot ``id``; what it holds, ``held``, outlives its task.
+
+    ``row_in_use``: position whose hidden row the next draft goes on from, where a fault made it another than the right
+    one; such drafts, and those of a companion that was left behind, guess worse. ``n_rows_waiting``: for the draft.
+    """
 
     id: int
     recorder: FakeRecorder
@@ -30,6 +38,9 @@ class FakeSlot:
     saved_at: int = -1
     saved_by: Mechanism = Mechanism.NONE
     has_left_device: bool = False
+    row_in_use: int | None = None
+    is_companion_behind: bool = False
+    n_rows_waiting: int = 1
     n_rounds: int = 0
     accepted_at: list[int] = field(default_factory=list)
     drafted_at: list[int] = field(default_factory=list)
@@ -44,6 +55,7 @@ class FakeSlot:
         self.n_prompt, self.n_rounds, self.saved_at = len(prompt), 0, -1
         self.accepted_at, self.drafted_at = [0] * n_draft_max, [0] * n_draft_max
         self._end, self.has_left_device = None, False
+        self.has_right_row()
         self.submitted_ns = self.first_token_ns = self.last_token_ns = self.recorder.now_ns
         self._random = random.Random(f"{self.id}/{seed}/{prompt}")
         self._said = b""
@@ -107,9 +119,24 @@ class FakeSlot:
             return said[index % (len(said) - 1)]
         return said[min(index, len(said) - 1)]
 
+    def has_right_row(self) -> None:
+        """What was decoded last gave the row that the next draft goes on from."""
+        self.row_in_use, self.is_companion_behind = None, False
+
+    def foresee(self, n_draft: int, is_wrong: bool) -> list[tuple[int, float]]:
+        """What would be drafted now; nothing is changed by it."""
+        state, kept = self._random.getstate(), (self.row_in_use, self.is_companion_behind)
+        self.row_in_use, self.is_companion_behind = None, is_wrong
+        draft = [self.guess(position + 1) for position in range(n_draft)]
+        self._random.setstate(state)
+        self.row_in_use, self.is_companion_behind = kept
+        return draft
+
     def guess(self, position: int) -> tuple[int, float]:
         """A drafted token for draft position ``position`` from 1, and its probability under the draft."""
         skill = self.held.text.predictability * SLOT_SKILL[self.id % len(SLOT_SKILL)]
+        if self.row_in_use is not None or self.is_companion_behind:
+            skill *= _SKILL_FROM_WRONG_ROW
         chance = min(0.97, skill) * 0.96 ** (position - 1)
         token = self.due(position - 1)
         if self._random.random() < chance:

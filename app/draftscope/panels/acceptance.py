@@ -15,7 +15,7 @@ from draftscope.panels.panel import Panel, why_no_run
 from draftscope.panels.plot import Axis, EndLabel, Plot
 from draftscope.panels.position_bars import SCALE_WIDTH, PositionBar, PositionBars
 from draftscope.panels.round_step import step_round
-from draftscope.session.session import Session
+from draftscope.session.shown_run import ShownRun
 from draftscope.session.state import SessionState
 from draftscope.trace.acceptance import SlotAcceptance
 
@@ -42,7 +42,7 @@ class AcceptancePanel(Panel):
     title: ClassVar[str] = "Acceptance"
     news_per_s: ClassVar[float] = 5.0
 
-    def __init__(self, session: Session, theme: Theme) -> None:
+    def __init__(self, session: ShownRun, theme: Theme) -> None:
         super().__init__(session, theme)
         self._window = QComboBox()
         self.over_rounds = Plot(

@@ -10,10 +10,11 @@ from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QFileDialog
 
 from draftscope.panels.message_box import BoxState
-from draftscope.panels.script import EDIT, EDIT_SYSTEM, Mark, script_of
+from draftscope.panels.script import EDIT, EDIT_SYSTEM, Mark, script_of, without_actions
 from draftscope.panels.slot_card import SlotCard
 from draftscope.session.samples import chat_examples
-from draftscope.session.session import Session
+from draftscope.session.shown_run import ShownRun
+from draftscope.session.state import SessionState
 
 NO_TEMPLATE = "No chat template: your text goes in as it is."
 BRIEF_WIDTH = 340
@@ -25,7 +26,7 @@ FILES = "Conversations (*.json)"
 class CardTalk(QObject):
     """Follows one slot; ``refresh`` brings its card up to date."""
 
-    def __init__(self, card: SlotCard, session: Session) -> None:
+    def __init__(self, card: SlotCard, session: ShownRun) -> None:
         super().__init__(card)
         self._card = card
         self._session = session
@@ -88,13 +89,14 @@ class CardTalk(QObject):
     def refresh(self) -> None:
         """Bring the card up to date; cheap where nothing was said."""
         chat, why_not = self._chats.chat(self._slot), self._chats.why_not(self._slot)
-        is_answering = self._chats.is_answering(self._slot)
+        is_answering = not self._is_saved and self._chats.is_answering(self._slot)
         is_plain = chat.dialogue.is_plain
         is_brief = self._card.width() < BRIEF_WIDTH
         state = (chat.revision, self._session.trace.generation, is_brief)
         if state != self._shown:
             self._shown = state
-            self._card.view.set_blocks(script_of(chat, is_brief=is_brief))
+            blocks = script_of(chat, is_brief=is_brief)
+            self._card.view.set_blocks(without_actions(blocks) if self._is_saved else blocks)
             self._follow_actions()
         has_turns = bool(chat.dialogue.turns)
         has_text = has_turns or bool(chat.dialogue.system) or chat.first_token is not None
@@ -118,6 +120,9 @@ class CardTalk(QObject):
         return NO_TEMPLATE if is_plain and model is not None and not model.has_chat_template else ""
 
     def _explain(self, why_not: str, is_plain: bool) -> None:
+        if self._is_saved:
+            self._card.empty.explain("Nothing of this slot is in the trace.", (), why_not)
+            return
         model = self._session.model
         words = "Write a text for the model to go on with" if is_plain else "Write a message to this slot"
         examples = () if is_plain or model is None else chat_examples(model.path)
@@ -178,8 +183,13 @@ class CardTalk(QObject):
     def _has_turns(self) -> bool:
         return bool(self._chats.chat(self._slot).dialogue.turns)
 
+    @property
+    def _is_saved(self) -> bool:
+        return self._session.state is SessionState.SAVED
+
     def _why_busy(self) -> str:
-        return self._chats.why_not(self._slot) if self._slot in self._session.busy_slots else ""
+        is_closed = self._is_saved or self._slot in self._session.busy_slots
+        return self._chats.why_not(self._slot) if is_closed else ""
 
     def _why_no_turns(self) -> str:
         return self._why_busy() or ("" if self._has_turns() else "Nothing has been said.")

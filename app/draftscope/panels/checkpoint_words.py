@@ -10,7 +10,7 @@ from draftscope.engine.events import Kind, Mechanism
 from draftscope.engine.protocol import CheckpointMode, ModelReport, WayBack
 from draftscope.panels.decades import figure_in
 from draftscope.panels.panel import why_no_run
-from draftscope.session.session import Session
+from draftscope.session.shown_run import ShownRun
 from draftscope.session.state import SessionState
 from draftscope.trace.checkpoints import AfterRestore, CheckpointTable, Timing
 from draftscope.trace.fallback_words import mechanism_words
@@ -79,7 +79,7 @@ def _target_means(way: WayBack) -> str:
     return "\n".join(line for line in lines if line)
 
 
-def why_no_events(session: Session, table: CheckpointTable) -> tuple[str, str] | None:
+def why_no_events(session: ShownRun, table: CheckpointTable) -> tuple[str, str] | None:
     """Title and sentence where there are no times to show, or None where there are."""
     model = session.model
     if model is not None and session.state is not SessionState.LOADING:

@@ -22,7 +22,7 @@ from draftscope.panels.panel import Panel, why_no_run
 from draftscope.panels.panel_style import tab_bar_style
 from draftscope.panels.round_step import step_round
 from draftscope.panels.time_strips import TimeStrips, strips_of
-from draftscope.session.session import Session
+from draftscope.session.shown_run import ShownRun
 from draftscope.trace.checkpoints import CheckpointTable
 
 TABS = (
@@ -42,7 +42,7 @@ class CheckpointsPanel(Panel):
     title: ClassVar[str] = "Checkpoints"
     news_per_s: ClassVar[float] = 5.0
 
-    def __init__(self, session: Session, theme: Theme) -> None:
+    def __init__(self, session: ShownRun, theme: Theme) -> None:
         super().__init__(session, theme)
         self.table = CheckpointTable()
         self.badges = MechanismBadges(theme)

@@ -14,12 +14,13 @@ from draftscope.panels.engine_facts import (
     meter_section,
     model_section,
     run_section,
+    saved_section,
     speculation_section,
 )
 from draftscope.panels.fact_list import FactList, Section
 from draftscope.panels.panel import Panel, why_no_model
 from draftscope.panels.run_counters import RunCounters
-from draftscope.session.session import Session
+from draftscope.session.shown_run import ShownRun
 from draftscope.session.state import SessionState
 
 PANEL_TITLES = {
@@ -39,7 +40,7 @@ class EnginePanel(Panel):
     title: ClassVar[str] = "Engine"
     news_per_s: ClassVar[float] = 4.0
 
-    def __init__(self, session: Session, theme: Theme) -> None:
+    def __init__(self, session: ShownRun, theme: Theme) -> None:
         super().__init__(session, theme)
         self.facts = FactList(theme)
         self.facts.setAccessibleName("Facts about the engine")
@@ -61,7 +62,8 @@ class EnginePanel(Panel):
         if self.session.model is None and self.session.death is None:
             if self.session.state == SessionState.LOADING:
                 return "The model is loading", "What the engine granted is shown here when it is done."
-            return why_no_model("what is granted and what a run costs")
+            if self.session.state is not SessionState.SAVED:
+                return why_no_model("what is granted and what a run costs")
         return None
 
     def _refresh_body(self) -> None:
@@ -77,6 +79,8 @@ class EnginePanel(Panel):
     def _sections(self) -> list[Section]:
         session = self.session
         sections = []
+        if session.saved_facts:
+            sections.append(saved_section(session.saved_facts))
         if session.death is not None:
             sections.append(death_section(session.death, is_back=session.state is not SessionState.ENGINE_DIED))
         if session.model is not None:
@@ -90,7 +94,8 @@ class EnginePanel(Panel):
             sections.append(run_section(self._counters.report(session.trace), is_final=False))
         if session.model is not None:
             sections.append(model_section(session.model))
-        sections.append(meter_section(session.meter, PANEL_TITLES))
+        if not session.saved_facts:
+            sections.append(meter_section(session.meter, PANEL_TITLES))
         return sections
 
     def _apply_theme(self) -> None:

@@ -24,6 +24,12 @@ def death_section(death: EngineDied, *, is_back: bool) -> Section:
     return Section("The engine ended and was started again" if is_back else "The engine has stopped", tuple(facts))
 
 
+def saved_section(facts: tuple[tuple[str, str], ...]) -> Section:
+    """The file that a saved run is from."""
+    rows = (Fact(name, value, tone="warn" if name == "Is missing" else "") for name, value in facts)
+    return Section("Saved trace", tuple(rows))
+
+
 def model_section(model: ModelReport) -> Section:
     """What is loaded."""
     return Section(

@@ -83,6 +83,19 @@ class DecadeAxis(Axis):
         return [tick_text(value, unit) for value in values]
 
 
+class AlikePoints(pg.ScatterPlotItem):  # type: ignore[misc]
+    """Points that all look the same; pyqtgraph asks for the look of each, which takes longer than to draw them."""
+
+    def updateSpots(self, dataSet: NDArray[Any] | None = None) -> None:  # noqa: N802, N803
+        """Find the one look in the item's picture of symbols, for all points."""
+        points = self.data if dataSet is None else dataSet
+        if len(points):
+            look = tuple(self.opts[name] for name in ("symbol", "size", "pen", "brush"))
+            points["sourceRect"] = self.fragmentAtlas[[look]][0]
+            self._updateMaxSpotSizes(data=points[:1])
+        self.invalidate()
+
+
 class EventPlot(Plot):
     """Points in the colour of their phase, their marker by slot; what would overlap is drawn once."""
 
@@ -92,7 +105,7 @@ class EventPlot(Plot):
     """Another stretch of rounds is in view, so other points are to be drawn."""
 
     def __init__(self, theme: Theme, clock: PaintClock) -> None:
-        self._items: dict[tuple[Kind, int], pg.ScatterPlotItem] = {}
+        self._items: dict[tuple[Kind, int], AlikePoints] = {}
         self._series: Mapping[Kind, EventSeries] = {}
         self._slot: int | None = None
         self._shown = _NOTHING
@@ -171,9 +184,9 @@ class EventPlot(Plot):
         for key in set(self._items) - used:
             self._items[key].setData(x=[], y=[])
 
-    def _item(self, kind: Kind, marker: int) -> pg.ScatterPlotItem:
+    def _item(self, kind: Kind, marker: int) -> AlikePoints:
         if (kind, marker) not in self._items:
-            item = pg.ScatterPlotItem(size=POINT, pen=None, symbol=MARKERS[marker], pxMode=True)
+            item = AlikePoints(size=POINT, pen=None, symbol=MARKERS[marker], pxMode=True)
             item.setBrush(QColor(self._theme.phase(PHASE_OF[kind])))
             self._items[kind, marker] = item
             self.addItem(item, ignoreBounds=True)

@@ -13,9 +13,10 @@ from draftscope.base import units
 from draftscope.base.theme import Theme
 from draftscope.engine.events import ENGINE_TRACK, Phase, Records
 from draftscope.panels.fonts import figure_font
-from draftscope.panels.span_raster import NOTHING, phase_row, wide_starts
+from draftscope.panels.span_raster import NOTHING, phase_row, phase_row_of_many, wide_starts
 from draftscope.panels.span_words import lane_name
 from draftscope.panels.time_window import TimeWindow, ticks_ns
+from draftscope.trace.span_times import LaneTimes
 
 RIGHT = 8
 GAP_AFTER_ENGINE = 6
@@ -119,12 +120,15 @@ class LanePainter:
     def lane_image(self, spans: Records, window: TimeWindow, ratio: float) -> QImage:
         """The spans of one lane as an image one pixel high, at ``ratio`` device pixels a pixel."""
         n_pixels = max(round(window.width * ratio), 1)
-        phase, cover = phase_row(spans, window.t0_ns, window.t1_ns, n_pixels)
-        row = self._row(phase, cover)
+        row = self._row(*phase_row(spans, window.t0_ns, window.t1_ns, n_pixels))
         starts = wide_starts(spans, window.t0_ns, window.t1_ns, n_pixels, round(SEPARATED_FROM * ratio))
         row[starts, :3] = (row[starts, :3] * 0.5 + self._ground[::-1] * 0.5).astype(np.uint8)
-        # The first image borrows the memory of row, which ends with this call.
-        return QImage(row.data, n_pixels, 1, 4 * n_pixels, QImage.Format.Format_ARGB32).copy()
+        return _image(row)
+
+    def crowded_image(self, times: LaneTimes, window: TimeWindow, ratio: float) -> QImage:
+        """The same for a lane of so many spans that hardly one is wide enough for a line where it begins."""
+        n_pixels = max(round(window.width * ratio), 1)
+        return _image(self._row(*phase_row_of_many(times, window.t0_ns, window.t1_ns, n_pixels)))
 
     def draw_lane(self, painter: QPainter, place: LaneGeometry, rank: int, image: QImage) -> None:
         """A lane's image, stretched to its height."""
@@ -204,6 +208,11 @@ class LanePainter:
     def _centred(self, painter: QPainter, x: float, top: float, text: str, colour: str) -> None:
         painter.setPen(QColor(colour))
         painter.drawText(QPointF(x - self._metrics.horizontalAdvance(text) / 2, top + self._metrics.ascent()), text)
+
+
+def _image(row: NDArray[np.uint8]) -> QImage:
+    # The first image borrows the memory of row, which ends with this call.
+    return QImage(row.data, len(row), 1, 4 * len(row), QImage.Format.Format_ARGB32).copy()
 
 
 def _rgb(colour: str) -> tuple[int, int, int]:

@@ -15,6 +15,7 @@ from draftscope.panels.span_search import operation_near, round_extent, span_nea
 from draftscope.panels.span_words import span_words
 from draftscope.panels.time_window import TimeWindow, fitted
 from draftscope.trace.operation_words import operation_words
+from draftscope.trace.span_times import SpanTimes
 from draftscope.trace.store import TraceStore
 
 FOLLOWED_NS = 400_000_000
@@ -22,6 +23,9 @@ FOLLOWED_NS = 400_000_000
 
 CLICK_PIXELS = 4
 """The pointer may move this far between press and release of a click."""
+
+CROWD = 2
+"""Spans a pixel from which a lane is drawn from sums of times: hardly one is then wide enough for a line of its own."""
 
 REACH_PIXELS = 3
 """A span this near to the pointer is read out."""
@@ -50,6 +54,7 @@ class LaneView(QWidget):
         self.setMinimumHeight(90)
         self.setAccessibleName("Timeline lanes")
         self._store = store
+        self._times = SpanTimes()
         self._theme = theme
         self._painter = LanePainter(theme)
         self.window_ns = TimeWindow(0, FOLLOWED_NS, 100)
@@ -191,9 +196,15 @@ class LaneView(QWidget):
         key = (window, store.generation, len(store.kind(Kind.SPAN)), place.lanes, ratio, self._theme)
         if key != self._images_key:
             self._images_key = key
-            spans = (store.spans_in(slot, window.t0_ns, window.t1_ns) for slot in place.lanes)
-            self._images = [self._painter.lane_image(records, window, ratio) for records in spans]
+            self._times.update(store)
+            self._images = [self._lane_image(slot, window, ratio) for slot in place.lanes]
         return self._images
+
+    def _lane_image(self, slot: int, window: TimeWindow, ratio: float) -> QImage:
+        times = self._times.lane(slot)
+        if times.n_in(window.t0_ns, window.t1_ns) > CROWD * window.width:
+            return self._painter.crowded_image(times, window, ratio)
+        return self._painter.lane_image(self._store.spans_in(slot, window.t0_ns, window.t1_ns), window, ratio)
 
     def _draw_marks(self, painter: QPainter, place: LaneGeometry, window: TimeWindow, origin_ns: int) -> None:
         extent = None if self.selected_round is None else round_extent(self._store, self.selected_round)

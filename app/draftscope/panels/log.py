@@ -25,7 +25,7 @@ from draftscope.base.theme import Theme
 from draftscope.panels.log_delegate import LogDelegate
 from draftscope.panels.log_model import LEVELS, LogModel
 from draftscope.panels.panel import Panel
-from draftscope.session.session import Session
+from draftscope.session.shown_run import ShownRun
 
 
 class LogPanel(Panel):
@@ -35,7 +35,7 @@ class LogPanel(Panel):
     title: ClassVar[str] = "Log"
     news_per_s: ClassVar[float] = 10.0
 
-    def __init__(self, session: Session, theme: Theme) -> None:
+    def __init__(self, session: ShownRun, theme: Theme) -> None:
         super().__init__(session, theme)
         self.model = LogModel()
         # A table lays out rows of one height without asking the model for each, as a list view would on every change.

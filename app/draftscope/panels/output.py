@@ -20,7 +20,7 @@ from draftscope.panels.slot_card import SlotCard
 from draftscope.panels.slot_words import slot_words
 from draftscope.panels.token_flow import TokenFlow
 from draftscope.panels.token_legend import TokenLegend
-from draftscope.session.session import Session
+from draftscope.session.shown_run import ShownRun
 from draftscope.trace.acceptance import SlotAcceptance
 
 BEST_ASPECT = 1.4
@@ -50,6 +50,10 @@ class CardArea(QScrollArea):
             self.ensureWidgetVisible(box)
 
 
+TOKENS_A_FRAME = 500
+"""Tokens that are laid out at once, in about 8 ms: those of a large trace come over many frames."""
+
+
 class OutputPanel(Panel):
     """Cards of the slots that there are, and of those that have records; the grid follows their number and the room."""
 
@@ -60,7 +64,7 @@ class OutputPanel(Panel):
     slot_menu_asked = Signal(int, QPoint)
     """A menu of what can be done with a slot is to appear there, in global coordinates."""
 
-    def __init__(self, session: Session, theme: Theme) -> None:
+    def __init__(self, session: ShownRun, theme: Theme) -> None:
         super().__init__(session, theme)
         self.cards: dict[int, SlotCard] = {}
         self._talks: dict[int, CardTalk] = {}
@@ -125,7 +129,8 @@ class OutputPanel(Panel):
         for slot, card in self.cards.items():
             word = words.get(slot, rest if slot in tasks else "")
             card.header.show_figures(word, _figures(self.session.acceptance.slot(slot)))
-            card.strip.show_held(self.session.slots.held.get(slot), is_running=slot in self.session.busy_slots)
+            holds_more = slot in self.session.busy_slots or bool(self.session.saved_facts)
+            card.strip.show_held(self.session.slots.held.get(slot), is_running=holds_more)
         total = self.session.acceptance.total()
         self._legend.show_positions(sum(1 for drafted in total.drafted_at if drafted > 0))
         self._rejected.setVisible(total.draft_n > 0)
@@ -157,8 +162,10 @@ class OutputPanel(Panel):
 
     def _take_tokens(self) -> None:
         tokens = self.session.trace.kind(Kind.TOKEN)
-        new = tokens[self._n_tokens_seen :]
-        self._n_tokens_seen = len(tokens)
+        new = tokens[self._n_tokens_seen : self._n_tokens_seen + TOKENS_A_FRAME]
+        self._n_tokens_seen += len(new)
+        if self._n_tokens_seen < len(tokens):
+            self.mark_stale()
         model = self.session.model
         has_pieces = self.session.is_running and (model is None or model.has_tokenizer)
         for slot, card in self.cards.items():

@@ -12,7 +12,7 @@ from draftscope.base.theme import Theme
 from draftscope.panels.empty_state import EmptyState
 from draftscope.panels.paint_clock import PaintClock
 from draftscope.panels.panel_style import panel_style
-from draftscope.session.session import Session
+from draftscope.session.shown_run import ShownRun
 from draftscope.session.state import SessionState
 
 
@@ -34,7 +34,7 @@ class Panel(QWidget):
     headline_changed = Signal(str)
     """The figure that the dock shows beside the panel's title; '' for none."""
 
-    def __init__(self, session: Session, theme: Theme) -> None:
+    def __init__(self, session: ShownRun, theme: Theme) -> None:
         super().__init__()
         self.session = session
         self.theme = theme
@@ -121,7 +121,7 @@ def why_no_model(would_show: str) -> tuple[str, str]:
     return "No model is loaded", f"Open a GGUF file or run the demo to see {would_show}."
 
 
-def why_no_run(session: Session, would_show: str) -> tuple[str, str] | None:
+def why_no_run(session: ShownRun, would_show: str) -> tuple[str, str] | None:
     """Why no run has left anything to show yet, or None when one has; ``would_show`` ends '... to see ...'."""
     if session.trace.n_records > 0:
         return None
@@ -134,5 +134,7 @@ def why_no_run(session: Session, would_show: str) -> tuple[str, str] | None:
             return "The engine has stopped", "It left no records. Start it again, then run."
         case SessionState.RUNNING | SessionState.STOPPING:
             return "The run has begun", "The first records are on their way."
+        case SessionState.SAVED:
+            return "The trace is empty", f"It has no records, so it cannot show {would_show}."
         case _:
             return "Nothing has run yet", f"Press Run or write to a slot to see {would_show}."

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from draftscope.engine.events import Kind
-from draftscope.session.session import Session
+from draftscope.session.shown_run import ShownRun
 
 
-def step_round(session: Session, step: int) -> None:
+def step_round(session: ShownRun, step: int) -> None:
     """Select the round ``step`` after the selected one, within the run; without a selection, the newest."""
     rounds = session.trace.kind(Kind.ROUND)["round"]
     if len(rounds) == 0:

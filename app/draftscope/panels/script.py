@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from draftscope.engine.dialogue import ASSISTANT, USER, Turn
@@ -75,6 +75,15 @@ def script_of(chat: SlotChat, *, is_brief: bool = False) -> tuple[Block, ...]:
         else:
             blocks.append(Block(parts))
     return tuple(blocks)
+
+
+def without_actions(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
+    """The same where nothing can be changed any more."""
+    kept = (
+        replace(block, parts=tuple(p for p in block.parts if not (isinstance(p, Mark) and p.style is Style.ACTION)))
+        for block in blocks
+    )
+    return tuple(block for block in kept if block.parts)
 
 
 def _plain(chat: SlotChat, is_brief: bool) -> list[Block]:

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QToolButton, QWi
 from draftscope.base.theme import Theme
 from draftscope.panels.card_header import MARGIN
 from draftscope.panels.panel_style import small_button_style
-from draftscope.session.slots import HeldSlot
+from draftscope.session.held_slots import HeldSlot
 from draftscope.trace.operation_words import reuse_clause
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from draftscope.engine.events import Kind, SlotState, StopReason
 from draftscope.trace.answer_words import END_WORDS
 from draftscope.trace.store import TraceStore
@@ -35,7 +37,9 @@ def slot_words(store: TraceStore, *, is_running: bool) -> dict[int, str]:
     """
     records = store.kind(Kind.SLOT)
     words: dict[int, str] = {}
-    for record in records:
+    newest_first = records[::-1]
+    _, newest = np.unique(newest_first["slot"], return_index=True)
+    for record in newest_first[newest]:
         state, reason = SlotState(int(record["code"])), StopReason(int(record["n"]))
         is_cut_off = not is_running and state in (SlotState.PROMPT, SlotState.GENERATING)
         words[int(record["slot"])] = "cut off" if is_cut_off else state_word(state, reason)

@@ -1,4 +1,4 @@
-"""Turns the spans of a lane into pixels: any number of spans costs one pass, and only what can be seen is drawn.
+"""Turns the spans of a lane into pixels: few spans cost one pass, many a search a pixel; only what is seen is drawn.
 
 A pixel takes the phase that spent most of its time, with the share of the pixel that was spent at all. Spans narrower
 than a pixel thus merge by what they cost, and a lone one never vanishes.
@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from draftscope.engine.events import Phase, Records
+from draftscope.engine.events import Records
+from draftscope.trace.span_times import N_PHASES, LaneTimes
 
-N_PHASES = len(Phase)
 NOTHING = -1
 """In ``phase_row``: no span touches this pixel."""
 
@@ -27,7 +27,18 @@ def phase_row(spans: Records, t0_ns: int, t1_ns: int, n_pixels: int) -> tuple[ND
         ``phase`` int8 (n_pixels,), ``NOTHING`` where no span is; ``cover`` float32 (n_pixels,) in [0, 1], the share of
         the pixel's time that spans take.
     """
-    time_in = _time_in(spans, t0_ns, t1_ns, n_pixels)
+    return _row_of(_time_in(spans, t0_ns, t1_ns, n_pixels))
+
+
+def phase_row_of_many(
+    times: LaneTimes, t0_ns: int, t1_ns: int, n_pixels: int
+) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+    """The same from sums of times, for windows of so many spans that a pixel is long: its edges are whole ns here."""
+    edges = t0_ns + np.round(np.arange(n_pixels + 1) * ((t1_ns - t0_ns) / n_pixels)).astype(np.int64)
+    return _row_of(times.between(edges) * (n_pixels / (t1_ns - t0_ns)))
+
+
+def _row_of(time_in: NDArray[np.float64]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
     total = time_in.sum(axis=0)
     phase = np.where(total > 0, time_in.argmax(axis=0), NOTHING).astype(np.int8)
     return phase, np.minimum(total, 1.0).astype(np.float32)

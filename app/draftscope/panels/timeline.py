@@ -16,7 +16,7 @@ from draftscope.panels.panel import Panel, why_no_run
 from draftscope.panels.panel_style import small_button_style
 from draftscope.panels.phase_legend import PhaseLegend
 from draftscope.panels.round_step import step_round
-from draftscope.session.session import Session
+from draftscope.session.shown_run import ShownRun
 
 HINT = "Wheel zooms, drag pans, Shift and drag measures, a click selects the round"
 
@@ -28,7 +28,7 @@ class TimelinePanel(Panel):
     title: ClassVar[str] = "Timeline"
     news_per_s: ClassVar[float] = 15.0
 
-    def __init__(self, session: Session, theme: Theme) -> None:
+    def __init__(self, session: ShownRun, theme: Theme) -> None:
         super().__init__(session, theme)
         self.lanes = LaneView(session.trace, theme, self.paint_clock)
         self._legend = PhaseLegend(theme)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,10 +19,13 @@ from draftscope.session.slot_chat import SlotChat
 from draftscope.session.state import SessionState
 
 if TYPE_CHECKING:
-    from draftscope.session.session import Session
+    from draftscope.session.shown_run import ShownRun
 
 DEFAULTS = SetupValues(ContextSettings(), SamplingSettings(), 256, (), False, ())
 """How answers are generated where nobody gave a setup."""
+
+SAVED = "A saved trace cannot be written to."
+"""Why nothing can be said while a trace from a file is shown."""
 
 NO_TEXT = "The loaded model has no tokenizer, so it cannot be written to."
 
@@ -39,7 +42,7 @@ class Chats(QObject):
     changed = Signal(int)
     """The conversation of this slot, or what it is doing, has changed."""
 
-    def __init__(self, session: Session, parent: QObject | None = None) -> None:
+    def __init__(self, session: ShownRun, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.values: Callable[[], SetupValues] = lambda: DEFAULTS
         self._session = session
@@ -63,6 +66,8 @@ class Chats(QObject):
         """Why nothing can be said in this slot now, or ''."""
         session = self._session
         match session.state:
+            case SessionState.SAVED:
+                return SAVED
             case SessionState.NO_MODEL:
                 return "No model is loaded: open a GGUF file, or run the demo."
             case SessionState.LOADING:
@@ -217,6 +222,13 @@ class Chats(QObject):
 
     # ---- what the session tells
 
+    def show_saved(self, chats: Mapping[int, SlotChat]) -> None:
+        """Show conversations that a file holds."""
+        for slot, chat in chats.items():
+            chat.revision = self.chat(slot).revision
+            self._chats[slot] = chat
+        self._tell_all()
+
     def begin_run(self, tasks: tuple[SlotTask, ...]) -> None:
         """A new run begins: its slots' conversations start from its prompts, and no earlier answer is in the trace."""
         self._before = dict(self._chats)
@@ -310,7 +322,7 @@ class Chats(QObject):
             self._tell(slot)
 
     def _n_tokens(self, slot: int) -> int:
-        return len(self._tokens(slot))
+        return int((self._session.trace.kind(Kind.TOKEN)["slot"] == slot).sum())
 
     def _tokens(self, slot: int) -> Records:
         """The TOKEN records of a slot in the run."""

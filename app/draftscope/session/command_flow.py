@@ -119,6 +119,8 @@ class CommandFlow(QObject):
             case SessionState.ENGINE_DIED:
                 if self._restart_client():
                     self._start_load(target)
+            case SessionState.SAVED:
+                raise ValueError("A saved trace has no engine.")
             case _:
                 assert_never(self.state)
 
@@ -136,6 +138,8 @@ class CommandFlow(QObject):
                     self._fail(ErrorCode.NOT_LOADED, "There is no model to run.", "Open a GGUF file, or run the demo.")
                 else:
                     self.load(ModelAndContext(self._last_model, request.context), request)
+            case SessionState.SAVED:
+                raise ValueError("A saved trace has no engine.")
             case _:
                 assert_never(self.state)
 
@@ -152,6 +156,8 @@ class CommandFlow(QObject):
                 self._fail(ErrorCode.BUSY, f"Slot {task.slot} is at work.", "Stop it, or wait until it has ended.")
             case SessionState.NO_MODEL | SessionState.LOADING | SessionState.ENGINE_DIED:
                 self._fail(ErrorCode.NOT_LOADED, "No model is ready to answer.", "Wait for it, or open a GGUF file.")
+            case SessionState.SAVED:
+                raise ValueError("A saved trace has no engine.")
             case _:
                 assert_never(self.state)
 

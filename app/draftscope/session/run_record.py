@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from draftscope.engine.codec import as_plain
-from draftscope.engine.events import Kind, Records
+from draftscope.engine.events import Records
 from draftscope.engine.probes import ArrayKind, SideArray
 from draftscope.engine.protocol import Finished, MemoryUse, ModelReport, RunReport, SlotResult, SlotTask
 from draftscope.engine.run_header import run_header
@@ -162,7 +162,7 @@ class RunRecord:
     def snapshot(self) -> TraceSnapshot:
         """What the run holds now, to be exported by another thread while this run or the next goes on."""
         return TraceSnapshot(
-            [self.trace.kind(kind) for kind in Kind],
+            self.trace.frozen(),
             dict(self.pieces.items()),
             [as_plain(result) for result in sorted(self._run.results, key=lambda result: result.slot)],
             self._header(),
@@ -177,25 +177,16 @@ class RunRecord:
 
 
 class TraceSnapshot:
-    """Views and copies taken at one moment; cheap to take, and turned into a ``Trace`` where there is time for it."""
+    """A run as it was at one moment: records are shared, not copied, so it is cheap to take and to keep."""
 
     def __init__(
-        self,
-        records: list[Records],
-        pieces: dict[int, bytes],
-        results: list[dict[str, Any]],
-        header: dict[str, Any],
+        self, store: TraceStore, pieces: dict[int, bytes], results: list[dict[str, Any]], header: dict[str, Any]
     ) -> None:
-        self._records = records
+        self._store = store
         self._pieces = pieces
         self._results = results
         self._header = header
 
     def trace(self) -> Trace:
-        """The run as files and exports see it; costs O(N log N), for a worker thread."""
-        import numpy as np
-
-        store = TraceStore()
-        records = np.concatenate(self._records)
-        store.append(records[np.argsort(records["sequence"], kind="stable")])
-        return Trace(self._header, store, PieceTable(self._pieces), self._results)
+        """The run as files and exports see it; may be asked for by any thread."""
+        return Trace(self._header, self._store, PieceTable(self._pieces), self._results)

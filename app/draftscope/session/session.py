@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import assert_never
 
@@ -37,22 +39,25 @@ from draftscope.session.exports import Exports
 from draftscope.session.fallback_watch import FallbackWatch
 from draftscope.session.log_book import LogBook
 from draftscope.session.meter import Meter
+from draftscope.session.probing import Probing
 from draftscope.session.record_pump import Batch, RecordPump
 from draftscope.session.recorder import Recorder
 from draftscope.session.run_record import RunRecord
 from draftscope.session.run_request import RunRequest
 from draftscope.session.samples import demo_model_settings, demo_request
+from draftscope.session.shown_run import ShownRun
 from draftscope.session.slots import Slots
 from draftscope.session.state import SessionState
 from draftscope.session.view_state import ViewState
 from draftscope.trace.acceptance import AcceptanceTable
 from draftscope.trace.pieces import PieceTable
 from draftscope.trace.store import TraceStore
+from draftscope.trace.trace import Trace
 
 __all__ = ["Session", "SessionState"]
 
 
-class Session(QObject):
+class Session(ShownRun):
     """What the views read, and what they may ask for. Requests return at once; signals tell what came of them.
 
     The window calls ``poll`` on its frame clock; only then does anything arrive. ``SessionState`` has the diagram.
@@ -66,19 +71,9 @@ class Session(QObject):
         fallbacks: logs each fallback and tells of the first of its kind.
         slots: what the slots hold, and what can be done with it while nothing is at work in them.
         chats: the conversations of the slots.
+        probing: what is measured at restores, and what they are made to do wrong.
     """
 
-    state_changed = Signal()
-    model_changed = Signal()
-    records_appended = Signal()
-    run_started = Signal()
-    """A new run has begun; what the last one left is gone."""
-    turn_started = Signal()
-    """A slot goes on with its conversation, within the run that is here."""
-    run_finished = Signal()
-    log_appended = Signal()
-    failed = Signal(object)
-    """Carries an ``ErrorReport``. When the engine died its code is ENGINE_DIED and ``death`` is set."""
     progress_changed = Signal(float, str)
     """How far a load is: fraction in [0, 1] and stage."""
 
@@ -96,8 +91,9 @@ class Session(QObject):
         if self.recorder.recordings is not None:
             self._pump.start()
         self._flow = CommandFlow(client, self)
-        self.slots = Slots(client, self)
+        self.slots: Slots = Slots(client, self)
         self.chats = Chats(self, self)
+        self.probing: Probing = Probing(client, self)
         self._n_dropped_before = 0
         self._n_lines_told = 0
         self._n_lines_recorded = 0
@@ -113,7 +109,8 @@ class Session(QObject):
         flow.noted.connect(self.log.note)
         self.recorder.failed.connect(self._on_recording_failed)
         self.slots.told.connect(self._on_slot_told)
-        self.slots.failed.connect(self._on_slot_failed)
+        self.slots.failed.connect(self._on_refused)
+        self.probing.failed.connect(self._on_refused)
         self.slots.text_changed.connect(self.chats.hold)
         flow.model_replaced.connect(self._on_model_replaced)
         flow.run_started.connect(self._on_run_started)
@@ -212,6 +209,11 @@ class Session(QObject):
         return self.busy_slots if is_stopping else frozenset(self._flow.stopping_slots)
 
     @property
+    def n_arrays_lost(self) -> int:
+        """Side arrays of this engine that were lost because the ring was full, and those that found no room here."""
+        return self._client.n_arrays_dropped + self.trace.n_arrays_not_kept
+
+    @property
     def silence_s(self) -> float:
         """Seconds since the engine last showed a sign of life while at work; 0 when it has nothing to do."""
         return self._client.silence_s if self.state.is_busy else 0.0
@@ -220,6 +222,17 @@ class Session(QObject):
     def operation(self) -> str:
         """What the engine was last seen doing, in words."""
         return self._client.operation
+
+    def snapshot(self) -> Callable[[], Trace]:
+        """See ``ShownRun``."""
+        snapshot = self._record.snapshot()
+        log = [(line.t_ns, line.level, line.text) for line in self.log.lines]
+        memory = [(0, use.kind, use.host_bytes, use.device_bytes) for use in self.memory]
+
+        def make_trace() -> Trace:
+            return replace(snapshot.trace(), log=log, memory=memory)
+
+        return make_trace
 
     # ---- what can be asked for
 
@@ -275,11 +288,12 @@ class Session(QObject):
     def restart_engine(self) -> None:
         """End the engine process if it lives, start a new one, and load the model again that was loaded."""
         self.slots.forget()
+        self.probing.forget()
         self._flow.restart()
 
-    def export_chrome(self, path: str | Path, *, with_text: bool = True) -> None:
-        """Write the run as a Chrome trace in a thread; ``exports`` tells the progress and can cancel."""
-        if not self.exports.start(self._record.snapshot(), Path(path), with_text=with_text):
+    def export(self, format_id: str, path: str | Path, *, with_text: bool = True) -> None:
+        """Write the run in a format of ``trace.export``, in a thread; ``exports`` tells the progress and can cancel."""
+        if not self.exports.start(self._record.snapshot(), format_id, Path(path), with_text=with_text):
             report = ErrorReport(ErrorCode.BUSY, "An export is being written.", "Wait for it, or cancel it.")
             self.failed.emit(report)
 
@@ -342,14 +356,19 @@ class Session(QObject):
                 self._record.add_pieces(answer.pieces)
             case EngineDied():
                 self.slots.forget()
+                self.probing.forget()
                 self._flow.take_death(answer)
             case LoadProgress():
                 self._flow.take_progress(answer)
             case SlotChanged() | Failed() if self.slots.take(answer):
                 pass
+            case Done() | Failed() if self.probing.take(answer):
+                pass
             case Loaded() | Finished() | SlotChanged() | Cancelled() | Done() | Failed():
                 if isinstance(answer, Loaded | Cancelled):
                     self.slots.forget()
+                if isinstance(answer, Loaded):
+                    self.probing.begin_contexts()
                 self._flow.take_closing(answer)
             case _:
                 assert_never(answer)
@@ -360,7 +379,7 @@ class Session(QObject):
     def _on_slot_told(self, sentence: str) -> None:
         self.log.note("info", sentence)
 
-    def _on_slot_failed(self, error: ErrorReport) -> None:
+    def _on_refused(self, error: ErrorReport) -> None:
         self.log.note("error", error.message)
         self.failed.emit(error)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from PySide6.QtCore import QByteArray, QObject, QSettings, Signal
 
+from draftscope.engine.probes import ProbeLevel
 from draftscope.engine.protocol import CheckpointMode
 
 Value = bool | int | float | str
@@ -106,6 +107,13 @@ ROWS = (
     Setting("run/stop", "", "", "Stop strings, one a line"),
     Setting("run/ignore_eos", False, "", "Go on after an end-of-generation token"),
     Setting("run/prompts", "", "", "Prompts of the slots, as JSON"),
+    Setting(
+        "probe/level",
+        ProbeLevel.OFF.value,
+        "",
+        "What is measured at every restore; each level includes those before it",
+        choices=tuple(ProbeLevel),
+    ),
     Setting("window/theme", "system", "", "Colours", choices=("system", "dark", "light")),
     Setting("window/show_rejected", True, "", "Show rejected draft tokens"),
     Setting("recording/is_on", True, "", "Record every run"),
@@ -118,6 +126,14 @@ ROWS = (
         1_048_576,
     ),
     Setting("recording/with_text", True, "", "Record the text of prompts and outputs"),
+    Setting(
+        "export/format",
+        "perfetto",
+        "",
+        "Format of exports",
+        choices=("perfetto", "chrome", "csv", "parquet", "npz"),
+    ),
+    Setting("export/folder", "", "", "Folder of the last export; empty means the home folder"),
     Setting("export/with_text", True, "", "Write the text of prompts and outputs into exports"),
 )
 """Every setting there is."""

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from types import MappingProxyType
-from typing import NamedTuple
 
-import numpy as np
 from PySide6.QtCore import QObject, Signal
 
 from draftscope.base.units import bytes_text
 from draftscope.engine.client import Client
-from draftscope.engine.events import Kind, Operation, Records, Reuse
 from draftscope.engine.protocol import (
     ClearSlot,
     CommandId,
@@ -24,42 +20,16 @@ from draftscope.engine.protocol import (
     SlotChanged,
     SlotCommand,
 )
-
-_TELLS_TOKENS = (
-    Operation.SUBMIT,
-    Operation.CANCEL,
-    Operation.RELEASE,
-    Operation.CLEAR,
-    Operation.SHIFT,
-    Operation.REWIND,
-    Operation.FORK,
-    Operation.SLOT_RESTORE,
-)
-"""Operations whose position says how many tokens the slot holds; of the others it is a checkpoint's."""
+from draftscope.session.held_slots import HeldSlot, HeldSlots
 
 
-class HeldSlot(NamedTuple):
-    """What a slot holds. ``origin``: where from, when that was no run, such as ``restored from kept.slot``.
-
-    ``n_prompt``, ``n_reused``, ``reuse``: of the last prompt, how much of it was there already, and why (``Reuse``).
-    """
-
-    n_tokens: int = 0
-    origin: str = ""
-    n_prompt: int = 0
-    n_reused: int = 0
-    reuse: str = ""
-
-
-class Slots(QObject):
+class Slots(HeldSlots):
     """Follows the records, and sends commands on slots; each is told when its answer has come.
 
     They are no state of the session: the engine carries them out in order with runs, and refuses one on a slot that is
     at work. ``is_changing``: an answer is still awaited.
     """
 
-    changed = Signal()
-    """What some slot holds, or ``is_changing``, has changed."""
     text_changed = Signal(int, str)
     """A slot holds another text than the run left in it: its number and the text."""
     told = Signal(str)
@@ -72,17 +42,7 @@ class Slots(QObject):
     def __init__(self, client: Client, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._client = client
-        self._held: dict[int, HeldSlot] = {}
         self._open: dict[CommandId, SlotCommand] = {}
-
-    @property
-    def held(self) -> Mapping[int, HeldSlot]:
-        """What is known of slots that were used since the contexts were made."""
-        return MappingProxyType(self._held)
-
-    def n_tokens(self, slot: int) -> int:
-        """Tokens that a slot holds."""
-        return self._held.get(slot, HeldSlot()).n_tokens
 
     @property
     def is_changing(self) -> bool:
@@ -119,19 +79,6 @@ class Slots(QObject):
 
     # ---- what came
 
-    def follow(self, records: Records) -> None:
-        """Take from records of any time what slots hold."""
-        operations = records[(records["kind"] == Kind.OPERATION) & np.isin(records["code"], _TELLS_TOKENS)]
-        for record in operations:
-            slot, position = int(record["slot"]), int(record["position"])
-            before = self._held.get(slot, HeldSlot())
-            if record["code"] == Operation.SUBMIT:
-                self._held[slot] = HeldSlot(position, "", position, int(record["n"]), _reuse(int(record["m"])))
-            else:
-                self._held[slot] = before._replace(n_tokens=position)
-        if len(operations):
-            self.changed.emit()
-
     def take(self, answer: SlotChanged | Failed) -> bool:
         """The answer to a command of this object; False: it is to another."""
         command = self._open.pop(answer.command, None)
@@ -159,10 +106,6 @@ class Slots(QObject):
         self._held.clear()
         self._open.clear()
         self.changed.emit()
-
-
-def _reuse(code: int) -> str:
-    return Reuse(code).name.lower() if code in {int(reuse) for reuse in Reuse} else ""
 
 
 def _origin(command: SlotCommand) -> str:

@@ -21,7 +21,7 @@ class SessionState(Enum):
     In RUNNING another slot may begin a turn of its conversation; RUNNING ends when the last Submit is closed.
     A failed Configure leads back to READY: the model is still there. ``open_model`` while a run goes on stops the run
     first and loads when it has ended. The engine is restarted by itself unless it died without ever having answered.
-    Commands on slots are no states: see ``slots``.
+    Commands on slots are no states: see ``slots``. SAVED is none of a session: it is that of a run from a file.
     """
 
     NO_MODEL = "no model"
@@ -30,6 +30,7 @@ class SessionState(Enum):
     RUNNING = "running"
     STOPPING = "stopping"
     ENGINE_DIED = "engine died"
+    SAVED = "saved trace"
 
     @property
     def is_busy(self) -> bool:

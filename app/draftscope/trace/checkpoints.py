@@ -109,6 +109,7 @@ class CheckpointTable:
         self._series = {kind: EventSeries() for kind in EVENTS}
         self._by_group: dict[Group, GrowableArray] = {}
         self._rounds = _RoundTimes()
+        self._timings: dict[tuple[Kind, Mechanism | None, int | None], tuple[int, Timing | None]] = {}
 
     def update(self, store: TraceStore) -> None:
         """Take what has come into the store since the last call; starts anew when the store was cleared."""
@@ -154,8 +155,15 @@ class CheckpointTable:
         return np.concatenate(parts) if parts else np.zeros(0)
 
     def timing(self, kind: Kind, mechanism: Mechanism | None = None, slot: int | None = None) -> Timing | None:
-        """Median and 99th percentile of saves or restores; None where there are none."""
-        return timing_of(self.durations_us(kind, mechanism, slot))
+        """Median and 99th percentile of saves or restores; None where there are none.
+
+        Computed when events have come; asking again costs nothing.
+        """
+        key, n = (kind, mechanism, slot), len(self._series[kind])
+        known = self._timings.get(key)
+        if known is None or known[0] != n:
+            known = self._timings[key] = n, timing_of(self.durations_us(kind, mechanism, slot))
+        return known[1]
 
     def after_restore(self) -> AfterRestore | None:
         """What the following decodes pay, or None where there are too few rounds to tell."""
@@ -181,6 +189,7 @@ class _RoundTimes:
         self._n_spans_seen = 0
         self._n_restores_before = 0
         self._open: tuple[int, bool, float] | None = None
+        self._compared: tuple[int, AfterRestore | None] = (0, None)
 
     def update(self, store: TraceStore) -> None:
         """Take new spans. A restore is always on record before the decode that follows it."""
@@ -216,7 +225,16 @@ class _RoundTimes:
             other.append(total_us[(n_slots == n) & ~is_after])
 
     def compare(self) -> AfterRestore | None:
-        """The two medians, of the slot count with the most to compare; the last round, which may go on, is left out."""
+        """The two medians, of the slot count with the most to compare; the last round, which may go on, is left out.
+
+        Computed when rounds have ended; asking again costs nothing.
+        """
+        n_rounds = sum(len(after) + len(other) for after, other in self._sides.values())
+        if self._compared[0] != n_rounds:
+            self._compared = n_rounds, self._compare()
+        return self._compared[1]
+
+    def _compare(self) -> AfterRestore | None:
         if not self._sides:
             return None
         after, other = max(self._sides.values(), key=lambda sides: min(len(sides[0]), len(sides[1])))

@@ -50,6 +50,12 @@ class GrowableArray:
         grown[start : start + len(values)] = values
         self._memory, self._n = grown, start + len(values)
 
+    def frozen(self) -> GrowableArray:
+        """What is here now, as an array of its own that shares the memory: copies nothing, and grows apart."""
+        other = GrowableArray(self._memory.dtype)
+        other._memory, other._n = self.view, self._n
+        return other
+
     def clear(self) -> None:
         """Forget everything; views taken before stay as they are."""
         self._memory = np.empty(_FIRST_CAPACITY, dtype=self._memory.dtype)

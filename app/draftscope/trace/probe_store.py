@@ -45,6 +45,13 @@ class ProbeStore:
         else:
             self._results.replace_tail(place, np.concatenate([result, self._results.view[place + 1 :]]))
 
+    def frozen(self) -> ProbeStore:
+        """What is here now, as a store of its own; copies no array."""
+        other = ProbeStore(self._budget_bytes)
+        vars(other).update(vars(self))
+        other._results, other._places, other._arrays = self._results.frozen(), self._places.copy(), self._arrays.copy()
+        return other
+
     @property
     def results(self) -> Probes:
         """``PROBE_DTYPE`` (P,), read-only view, valid for good."""

@@ -30,6 +30,10 @@ class _Column:
     round_reach: GrowableArray = field(default_factory=lambda: GrowableArray(np.int32))
     is_round_ordered: bool = True
 
+    def frozen(self) -> _Column:
+        """What is here now; copies nothing."""
+        return _Column(self.records.frozen(), self.arrival.frozen(), self.round_reach.frozen(), self.is_round_ordered)
+
 
 class TraceStore:
     """Keeps every record of a run.
@@ -208,6 +212,16 @@ class TraceStore:
         vars(self).update(vars(other))
         self.generation = generation
         other.clear()
+
+    def frozen(self) -> TraceStore:
+        """Everything kept so far, as a store that stays as it is while this one grows; copies nothing."""
+        store = TraceStore()
+        vars(store).update(vars(self))
+        store._columns = {kind: column.frozen() for kind, column in self._columns.items()}
+        store._tracks = {key: track.frozen() for key, track in self._tracks.items()}
+        store._slots = set(self._slots)
+        store._probes = self._probes.frozen()
+        return store
 
     def clear(self) -> None:
         """Forget everything; views that were handed out stay as they are."""

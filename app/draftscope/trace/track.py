@@ -24,6 +24,12 @@ class Track:
     def __len__(self) -> int:
         return len(self._start)
 
+    def frozen(self) -> Track:
+        """The intervals that are here now, as a track of its own; copies nothing."""
+        other = Track()
+        other._start, other._reach, other._index = self._start.frozen(), self._reach.frozen(), self._index.frozen()
+        return other
+
     def append(self, start: NDArray[np.int64], end: NDArray[np.int64], index: NDArray[np.int64]) -> None:
         """Add intervals, arrays of equal shape (K,), K > 0; ``index`` rises from call to call."""
         n_before = len(self._start)

@@ -8,7 +8,8 @@ from PySide6.QtCore import QObject
 from PySide6.QtGui import QAction, QIcon, QKeySequence
 
 from draftscope.base.theme import Theme
-from draftscope.window.actions import ACTIONS, Action
+from draftscope.window.action import Action
+from draftscope.window.actions import ACTIONS
 from draftscope.window.commands import Commands
 from draftscope.window.icons import tinted_icon
 from draftscope.window.situation import Situation

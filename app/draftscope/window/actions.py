@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
+from draftscope.window.action import Action
 from draftscope.window.commands import Commands
+from draftscope.window.probe_actions import PROBE_ACTIONS, TEACH_ACTIONS
 from draftscope.window.situation import (
-    Situation,
-    always,
+    why_not_back,
     why_not_demo,
     why_not_deselect,
     why_not_export,
@@ -16,6 +14,8 @@ from draftscope.window.situation import (
     why_not_held,
     why_not_recent,
     why_not_recordings,
+    why_not_report,
+    why_not_restart,
     why_not_rewind,
     why_not_rounds,
     why_not_run,
@@ -26,31 +26,10 @@ from draftscope.window.situation import (
     why_not_write,
 )
 
-MENUS = ("File", "Run", "Slot", "View", "Help")
+MENUS = ("File", "Run", "Slot", "Probe", "Teach", "View", "Help")
 
 SLOT_ACTIONS = ("go_on", "rewind_slot", "fork_slot", "", "save_slot", "restore_slot", "", "clear_slot")
 """Ids of the actions in a slot's own menu; '' is a line."""
-
-
-@dataclass(frozen=True, slots=True)
-class Action:
-    """A row. ``why_not`` answers '' when it can be done now, else the reason in a sentence.
-
-    ``short``: its text on the toolbar. ``is_checked``: given for what is on or off. ``icon`` names a file of
-    ``resources/icons`` and is '' for actions that stand in menus only. ``group``: rows of a menu between two lines.
-    """
-
-    id: str
-    text: str
-    menu: str
-    tip: str
-    do: Callable[[Commands], object]
-    shortcut: str = ""
-    icon: str = ""
-    short: str = ""
-    group: int = 0
-    why_not: Callable[[Situation], str] = always
-    is_checked: Callable[[Situation], bool] | None = None
 
 
 def _theme(choice: str, text: str, tip: str) -> Action:
@@ -78,7 +57,7 @@ def _panel(panel: str, title: str, shortcut: str) -> Action:
 
 
 ACTIONS = (
-    Action("open", "Open a model…", "File", "Open a GGUF file", Commands.open_model, "Ctrl+O", "open", "Open"),
+    Action("open", "Open…", "File", "Open a GGUF file or a trace", Commands.open_model, "Ctrl+O", "open", "Open"),
     Action(
         "clear_recent",
         "Forget recent files",
@@ -86,6 +65,33 @@ ACTIONS = (
         "Empty the list of recent files",
         Commands.clear_recent,
         why_not=why_not_recent,
+    ),
+    Action(
+        "back_to_live",
+        "Back to the live run",
+        "File",
+        "Close the saved trace and show the run of the engine again",
+        Commands.back_to_live,
+        "Ctrl+Backspace",
+        why_not=why_not_back,
+    ),
+    Action(
+        "compare",
+        "Compare with…",
+        "File",
+        "Compare the run that is shown, or a trace, with another trace",
+        Commands.compare,
+        "Ctrl+K",
+        group=1,
+    ),
+    Action(
+        "report",
+        "Report…",
+        "File",
+        "Write the run as one HTML page, for a bug report",
+        Commands.report,
+        group=1,
+        why_not=why_not_report,
     ),
     Action(
         "export",
@@ -188,6 +194,7 @@ ACTIONS = (
         Commands.restart_engine,
         icon="restart",
         group=2,
+        why_not=why_not_restart,
     ),
     Action(
         "go_on",
@@ -240,11 +247,14 @@ ACTIONS = (
         group=2,
         why_not=why_not_held,
     ),
+    *PROBE_ACTIONS,
+    *TEACH_ACTIONS,
     _panel("acceptance", "Acceptance", "Alt+1"),
     _panel("timeline", "Timeline", "Alt+2"),
     _panel("checkpoints", "Checkpoints", "Alt+3"),
     _panel("engine", "Engine", "Alt+4"),
     _panel("log", "Log", "Alt+5"),
+    _panel("restores", "Restore diffs", "Alt+6"),
     Action("reset_layout", "Reset the layout", "View", "Put every panel back in its place", Commands.reset_layout),
     Action(
         "show_rejected",

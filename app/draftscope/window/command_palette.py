@@ -6,8 +6,8 @@ from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QDialog, QLabel, QLineEdit, QListWidget, QListWidgetItem, QMainWindow, QVBoxLayout
 
+from draftscope.window.action import Action
 from draftscope.window.action_set import ActionSet
-from draftscope.window.actions import Action
 
 _ROLE = Qt.ItemDataRole.UserRole
 

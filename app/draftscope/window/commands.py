@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtWidgets import QDialog, QMainWindow
 
 from draftscope.engine.events import Kind
+from draftscope.engine.probes import Fault, ProbeLevel
 from draftscope.engine.rpc import split_names
 from draftscope.session.run_setup import RunSetup
 from draftscope.session.session import Session
 from draftscope.session.settings import Settings
+from draftscope.session.shown_run import ShownRun
 from draftscope.session.state import SessionState
 from draftscope.window.appearance import Appearance
 from draftscope.window.chosen_slot import ChosenSlot
 from draftscope.window.docks import Docks
+from draftscope.window.dropped_files import is_trace
 from draftscope.window.slot_dialogs import ask_for_fork, ask_for_restore, ask_for_save
+
+if TYPE_CHECKING:
+    from draftscope.session.comparing import Side
 
 
 class Commands(QObject):
@@ -28,6 +36,12 @@ class Commands(QObject):
     recordings_asked = Signal()
     load_asked = Signal()
     """Another model is about to be loaded; what was said about the one before is out of date."""
+    trace_asked = Signal(object)
+    """A trace is to be shown: carries its ``Path``."""
+    back_asked = Signal()
+    """The live run is to be shown again."""
+    report_asked = Signal(object, bool)
+    """A report is to be written: carries the ``Path``, and whether with the text."""
     done = Signal()
     """Something of the window itself changed (layout, colours, full screen)."""
 
@@ -43,6 +57,8 @@ class Commands(QObject):
         super().__init__(window)
         self._window = window
         self._session = session
+        self.shown: ShownRun = session
+        """What is on the screen; the window tells."""
         self._setup = setup
         self._settings = settings
         self._appearance = appearance
@@ -64,7 +80,11 @@ class Commands(QObject):
             dialog.set_path(Path(path))
 
     def load_file(self, path: str | Path) -> None:
-        """Load a model file with the settings as they are."""
+        """Load a model file with the settings as they are, or show a trace."""
+        if is_trace(Path(path)):
+            self.trace_asked.emit(Path(path))
+            return
+        self.back_asked.emit()
         self.load_asked.emit()
         devices = tuple(name.strip() for name in self._settings.text("model/devices").split(",") if name.strip())
         self._session.open_model(
@@ -81,13 +101,36 @@ class Commands(QObject):
         """Forget the recent files."""
         self._settings.clear_recent()
 
+    def back_to_live(self) -> None:
+        """Close the saved trace."""
+        self.back_asked.emit()
+
+    def compare(self, traces: Sequence[Path] = ()) -> None:
+        """Ask for the two sides of a comparison; ``traces`` are chosen already."""
+        from draftscope.window.compare_dialog import CompareDialog
+
+        dialog = CompareDialog(self.shown, traces, self._window)
+        dialog.chosen.connect(self._show_comparison)
+        self._show(dialog)
+
+    def _show_comparison(self, ours: Side, theirs: Side) -> None:
+        from draftscope.window.compare_window import CompareWindow
+
+        self._show(CompareWindow(ours, theirs, self._appearance, self._window))
+
+    def report(self) -> None:
+        """Ask where to write the report to."""
+        from draftscope.window.report_dialog import ReportDialog
+
+        dialog = ReportDialog(self.shown, self._settings, self._window)
+        dialog.chosen.connect(self.report_asked)
+        self._show(dialog)
+
     def export(self) -> None:
-        """Ask where to export the run to."""
+        """Ask how and where to export the run to, and show how that goes."""
         from draftscope.window.export_dialog import ExportDialog
 
-        dialog = ExportDialog(self._session, self._settings, self._window)
-        dialog.chosen.connect(self._session.export_chrome)
-        self._show(dialog)
+        self._show(ExportDialog(self.shown, self._settings, self._window))
 
     def show_recordings(self) -> None:
         """List the recorded runs."""
@@ -101,6 +144,7 @@ class Commands(QObject):
 
     def run_demo(self) -> None:
         """Run the demo; the controls show what it runs with."""
+        self.back_asked.emit()
         self.load_asked.emit()
         self._session.run_demo()
         if self._session.last_request is not None:
@@ -172,6 +216,26 @@ class Commands(QObject):
         if self._chosen.slot is not None:
             self._session.slots.clear(self._chosen.slot)
 
+    # ---- probes
+
+    def choose_probe_level(self, level: ProbeLevel) -> None:
+        """Measure at this level in all slots."""
+        self._session.probing.set_level(level)
+
+    def choose_slot_probe_level(self, level: ProbeLevel) -> None:
+        """Measure at this level in the selected slot."""
+        if self._chosen.slot is not None:
+            self._session.probing.set_slot_level(self._chosen.slot, level)
+
+    def inject_fault(self, fault: Fault) -> None:
+        """Let the restores of all slots do this wrong."""
+        self._session.probing.inject(fault)
+
+    def inject_slot_fault(self, fault: Fault) -> None:
+        """Let the restores of the selected slot do this wrong."""
+        if self._chosen.slot is not None:
+            self._session.probing.inject(fault, self._chosen.slot)
+
     # ---- view
 
     def toggle_panel(self, panel: str) -> None:
@@ -195,7 +259,7 @@ class Commands(QObject):
 
     def toggle_rejected(self) -> None:
         """Show rejected tokens, or hide them."""
-        self._session.view.set_show_rejected(not self._session.view.show_rejected)
+        self.shown.view.set_show_rejected(not self.shown.view.show_rejected)
 
     def select_previous_round(self) -> None:
         """Select the round before the selected one, or the last."""
@@ -206,17 +270,17 @@ class Commands(QObject):
         self._step_round(1)
 
     def _step_round(self, step: int) -> None:
-        rounds = self._session.trace.kind(Kind.ROUND)["round"]
+        rounds = self.shown.trace.kind(Kind.ROUND)["round"]
         if len(rounds) == 0:
             return
         first, last = int(rounds.min()), int(rounds.max())
-        selected = self._session.view.selected_round
-        self._session.view.select_round(last if selected is None else min(max(selected + step, first), last))
+        selected = self.shown.view.selected_round
+        self.shown.view.select_round(last if selected is None else min(max(selected + step, first), last))
 
     def deselect(self) -> None:
         """Select nothing."""
-        self._session.view.select_round(None)
-        self._session.view.select_slot(None)
+        self.shown.view.select_round(None)
+        self.shown.view.select_slot(None)
 
     def choose_theme(self, choice: str) -> None:
         """Follow the system's colours, or stay dark or light."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 
 from PySide6.QtCore import QObject, QSize, Qt, Signal
-from PySide6.QtWidgets import QDockWidget, QMainWindow, QTabWidget, QWidget
+from PySide6.QtWidgets import QDockWidget, QMainWindow, QStackedWidget, QTabWidget, QWidget
 
 from draftscope.base.theme import Theme
 from draftscope.panels.panel import Panel
@@ -14,11 +15,11 @@ from draftscope.session.settings import Settings
 from draftscope.window.dock_title import DockTitle
 from draftscope.window.panel_rows import PanelRow
 
-LAYOUT_VERSION = 2
+LAYOUT_VERSION = 3
 """Raised when docks come or go, so that a layout kept by another version is not taken for this one's."""
 
-_RIGHT = ("acceptance", "checkpoints", "engine", "log")
-_TABBED = ("checkpoints", "engine", "log")
+_RIGHT = ("acceptance", "checkpoints", "restores", "engine", "log")
+_TABBED = ("checkpoints", "restores", "engine", "log")
 _BOTTOM = ("timeline",)
 
 
@@ -33,6 +34,7 @@ class Docks(QObject):
         self._window = window
         self._docks: dict[str, QDockWidget] = {}
         self._titles: dict[str, DockTitle] = {}
+        self._stacks: dict[str, QStackedWidget] = {}
         window.setDockNestingEnabled(True)
         window.setTabPosition(Qt.DockWidgetArea.AllDockWidgetAreas, QTabWidget.TabPosition.North)
         window.setCorner(Qt.Corner.BottomRightCorner, Qt.DockWidgetArea.RightDockWidgetArea)
@@ -43,7 +45,8 @@ class Docks(QObject):
     def _add(self, row: PanelRow, theme: Theme) -> None:
         dock = QDockWidget(row.title, self._window)
         dock.setObjectName(f"dock_{row.id}")
-        dock.setWidget(QWidget())
+        stack = self._stacks[row.id] = QStackedWidget()
+        dock.setWidget(stack)
         title = DockTitle(dock, theme)
         dock.setTitleBarWidget(title)
         dock.visibilityChanged.connect(self._on_visibility_changed)
@@ -51,13 +54,32 @@ class Docks(QObject):
         self._titles[row.id] = title
 
     def fill(self, panel: Panel) -> None:
-        """Put a panel into its dock."""
-        dock, title = self._docks[panel.id], self._titles[panel.id]
-        placeholder = dock.widget()
-        dock.setWidget(panel)
-        placeholder.deleteLater()
-        title.show_headline(panel.headline)
-        panel.headline_changed.connect(title.show_headline)
+        """Put a panel of the live run into its dock."""
+        self._stacks[panel.id].insertWidget(0, panel)
+        panel.headline_changed.connect(partial(self._on_headline_changed, panel))
+        self._show_headline(panel.id)
+
+    def show_over_live(self, panel: Panel) -> None:
+        """Show a panel of another run in the place of the live one's, until ``show_live``."""
+        stack = self._stacks[panel.id]
+        stack.addWidget(panel)
+        stack.setCurrentWidget(panel)
+        panel.headline_changed.connect(partial(self._on_headline_changed, panel))
+        self._show_headline(panel.id)
+
+    def show_live(self) -> None:
+        """Show the panels of the live run again."""
+        for id, stack in self._stacks.items():
+            stack.setCurrentIndex(0)
+            self._show_headline(id)
+
+    def _on_headline_changed(self, panel: Panel, _text: str) -> None:
+        self._show_headline(panel.id)
+
+    def _show_headline(self, id: str) -> None:
+        shown = self._stacks[id].currentWidget()
+        if isinstance(shown, Panel):
+            self._titles[id].show_headline(shown.headline)
 
     @property
     def shown(self) -> frozenset[str]:
@@ -83,10 +105,10 @@ class Docks(QObject):
         dock = self._docks[panel]
         dock.show()
         dock.raise_()
-        return dock.widget()
+        return self._stacks[panel].currentWidget() or dock
 
     def reset(self) -> None:
-        """Acceptance over Checkpoints, Engine and Log at the right, Timeline under the output."""
+        """Acceptance over Checkpoints, Restore diffs, Engine and Log at the right, Timeline under the output."""
         window = self._window
         for dock in self._docks.values():
             dock.setFloating(False)

@@ -41,6 +41,10 @@ class FrameClock(QObject):
         """Draw this panel, too."""
         self._panels.append(panel)
 
+    def remove(self, panel: Panel) -> None:
+        """Draw this panel no more."""
+        self._panels.remove(panel)
+
     def start(self) -> None:
         """Start ticking."""
         self._set_pace()

@@ -10,7 +10,8 @@ from PySide6.QtWidgets import QMainWindow, QMenu, QToolButton
 
 from draftscope.session.settings import Settings
 from draftscope.window.action_set import ActionSet
-from draftscope.window.actions import MENUS, TOOLBAR
+from draftscope.window.actions import MENUS, SLOT_ACTIONS, TOOLBAR
+from draftscope.window.probe_actions import SLOT_SUBMENUS
 from draftscope.window.setup_controls import SetupControls
 from draftscope.window.toolbar import Toolbar
 
@@ -31,6 +32,22 @@ def fill_menu_bar(window: QMainWindow, actions: ActionSet, recent: RecentMenu) -
             menu.addMenu(recent)
         # Shortcuts work while the menu bar is hidden (full screen on some systems) only for the window's own actions.
         window.addAction(action)
+
+
+def make_slot_menu(window: QMainWindow, actions: ActionSet, slot: int) -> QMenu:
+    """What can be done with the selected slot, with its probes and its faults; deleted when it is closed."""
+    menu = QMenu(f"Slot {slot}", window)
+    menu.setToolTipsVisible(True)
+    menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    for id in SLOT_ACTIONS:
+        menu.addAction(actions[id]) if id else menu.addSeparator()
+    menu.addSeparator()
+    for title, ids in SLOT_SUBMENUS.items():
+        submenu = menu.addMenu(title)
+        submenu.setToolTipsVisible(True)
+        for id in ids:
+            submenu.addAction(actions[id])
+    return menu
 
 
 def make_toolbar(window: QMainWindow, actions: ActionSet, controls: SetupControls) -> Toolbar:

@@ -1,4 +1,4 @@
-"""Choose a model file, see what it is before it is loaded, and say how to load it."""
+"""Choose a model file (or a trace), see what it is before it is loaded, and say how to load it."""
 
 from __future__ import annotations
 
@@ -27,13 +27,15 @@ from draftscope.engine.model_file import ModelFile
 from draftscope.engine.rpc import why_not_names
 from draftscope.session.run_setup import RunSetup
 from draftscope.session.settings import BY_KEY, Settings
+from draftscope.window.dropped_files import is_trace
 from draftscope.window.model_facts import FactRow, model_facts
 from draftscope.window.model_inspection import ModelInspection
 
 DRAFT_MODEL = "Draft model (assistant)"
 """The row for it, which refusals name."""
 
-FILTER = "GGUF models (*.gguf);;All files (*)"
+FILTER = "Models and traces (*.gguf *.dscope);;GGUF models (*.gguf);;Traces (*.dscope);;All files (*)"
+DRAFT_FILTER = "GGUF models (*.gguf);;All files (*)"
 
 
 class OpenDialog(QDialog):
@@ -50,7 +52,7 @@ class OpenDialog(QDialog):
         self._why_not_file = ""
         self._inspection = ModelInspection(self)
         self._inspection.inspected.connect(self._on_inspected)
-        self.setWindowTitle("Open a model")
+        self.setWindowTitle("Open a model or a trace")
         self.resize(720, 560)
         self.path = QLineEdit()
         self.browse_button = QPushButton("Browse…")
@@ -75,7 +77,7 @@ class OpenDialog(QDialog):
         self._allow("Choose a file first.")
 
     def _build(self) -> None:
-        self.path.setPlaceholderText("Path of a GGUF file")
+        self.path.setPlaceholderText("Path of a GGUF file or of a recorded trace")
         self.path.setAccessibleName("Model file")
         self.path.setClearButtonEnabled(True)
         self.path.textChanged.connect(self._on_path_changed)
@@ -99,7 +101,8 @@ class OpenDialog(QDialog):
         layout = QVBoxLayout(self)
         layout.addLayout(row)
         layout.addWidget(facts, 1)
-        layout.addWidget(self._load_settings())
+        self._loading = self._load_settings()
+        layout.addWidget(self._loading)
         layout.addWidget(self.buttons)
 
     def _load_settings(self) -> QGroupBox:
@@ -153,14 +156,16 @@ class OpenDialog(QDialog):
     def browse(self) -> None:
         """Choose the file in the system's dialog."""
         recent = self._settings.recent_files
-        self._browse("Choose a model", self.path, self.path.text() or (recent[0] if recent else str(Path.home())))
+        beside = self.path.text() or (recent[0] if recent else str(Path.home()))
+        self._browse("Choose a model or a trace", self.path, beside, FILTER)
 
     def browse_draft(self) -> None:
         """Choose the draft model in the system's dialog."""
-        self._browse("Choose a draft model", self.draft_path, self.draft_path.text() or self.path.text())
+        beside = self.draft_path.text() or self.path.text()
+        self._browse("Choose a draft model", self.draft_path, beside, DRAFT_FILTER)
 
-    def _browse(self, title: str, field: QLineEdit, beside: str) -> None:
-        dialog = QFileDialog(self, title, str(Path(beside).parent), FILTER)
+    def _browse(self, title: str, field: QLineEdit, beside: str, filter: str) -> None:
+        dialog = QFileDialog(self, title, str(Path(beside).parent), filter)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
         dialog.fileSelected.connect(field.setText)
@@ -171,7 +176,11 @@ class OpenDialog(QDialog):
         self.path.setText(str(path))
 
     def accept(self) -> None:
-        """Keep the settings and tell which file was chosen."""
+        """Keep the settings, which a trace does not need, and tell which file was chosen."""
+        if is_trace(self._chosen()):
+            super().accept()
+            self.chosen.emit(self._chosen())
+            return
         self._settings.set("model/n_gpu_layers", self.n_gpu_layers.value())
         self._settings.set("model/devices", self.devices.text())
         self._settings.set("model/rpc_servers", self.rpc_servers.text().strip())
@@ -223,9 +232,14 @@ class OpenDialog(QDialog):
 
     def _inspect(self) -> None:
         self._model = None
+        self._loading.setEnabled(not is_trace(self._chosen()))
         if not self.path.text().strip():
             self._show_rows([FactRow("", "Choose a file to see what it is.")])
             self._allow("Choose a file first.")
+            return
+        if is_trace(self._chosen()):
+            self._show_rows([FactRow("Trace", "A recorded run. It is shown without loading its model.")])
+            self._allow("")
             return
         self._allow("The file is being read.")
         self._inspection.ask(self._chosen(), self._chosen_draft())

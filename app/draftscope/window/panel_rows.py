@@ -35,6 +35,12 @@ def _checkpoints() -> type[Panel]:
     return CheckpointsPanel
 
 
+def _restores() -> type[Panel]:
+    from draftscope.panels.restore_diffs import RestoreDiffsPanel
+
+    return RestoreDiffsPanel
+
+
 def _engine() -> type[Panel]:
     from draftscope.panels.engine import EnginePanel
 
@@ -53,5 +59,6 @@ DOCKED = (
     PanelRow("checkpoints", "Checkpoints", _checkpoints),
     PanelRow("engine", "Engine", _engine),
     PanelRow("log", "Log", _log),
+    PanelRow("restores", "Restore diffs", _restores),
 )
 """The panels around the output, in the order of their shortcuts."""

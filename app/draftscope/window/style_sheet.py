@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from draftscope.base.paths import resource
-from draftscope.base.theme import Theme, mix
+from draftscope.base.theme import Theme, mix, readable
 
 
 def style_sheet(theme: Theme) -> str:
@@ -54,6 +54,11 @@ QFrame#notice[tone="bad"] {{ border-color: {theme.bad}; }}
 QFrame#notice[tone="warn"] {{ border-color: {theme.warn}; }}
 QFrame#notice QLabel {{ background: transparent; }}
 QFrame#notice QLabel#detail {{ color: {theme.dim}; }}
+QFrame#trace_bar {{ background: {mix(theme.raised, theme.accent, 0.14)}; border: none;
+    border-bottom: 1px solid {theme.accent}; }}
+QFrame#trace_bar QLabel {{ background: transparent; }}
+QFrame#trace_bar QLabel#message {{ font-weight: 600; }}
+QFrame#trace_bar QLabel#missing {{ color: {readable(theme.warn, theme.raised, theme.text)}; }}
 QProgressBar {{ background: {theme.window}; border: 1px solid {theme.line}; border-radius: 4px; height: 8px; }}
 QProgressBar::chunk {{ background: {theme.accent}; border-radius: 3px; }}
 QWidget#first_run QLabel#sentence {{ color: {theme.dim}; }}
@@ -67,6 +72,13 @@ QCheckBox::indicator {{ width: 13px; height: 13px; border: 1px solid {theme.dim}
 QCheckBox::indicator:checked {{ background: {theme.accent}; border-color: {theme.accent}; image: url({check}); }}
 QCheckBox::indicator:focus {{ border: 1px solid {theme.accent}; }}
 QCheckBox::indicator:disabled {{ border-color: {theme.line}; background: {theme.raised}; }}
+QRadioButton::indicator {{ width: 13px; height: 13px; border: 1px solid {theme.dim}; border-radius: 7px;
+    background: {theme.panel}; }}
+QRadioButton::indicator:checked {{ border: 4px solid {theme.accent}; width: 7px; height: 7px;
+    background: {theme.on_accent}; }}
+QRadioButton::indicator:focus {{ border-color: {theme.accent}; }}
+QRadioButton::indicator:disabled {{ border-color: {theme.line}; background: {theme.raised}; }}
+QRadioButton:disabled {{ color: {faded}; }}
 QLabel[isDim="true"] {{ color: {theme.dim}; }}
 QLabel[tone="bad"] {{ color: {theme.bad}; }}
 QLabel[tone="warn"] {{ color: {theme.warn}; }}

@@ -11,8 +11,11 @@ from PySide6.QtWidgets import QLabel, QStatusBar
 
 from draftscope.base import units
 from draftscope.engine.events import Kind
+from draftscope.engine.probes import Fault
 from draftscope.session.session import Session
+from draftscope.session.shown_run import ShownRun
 from draftscope.session.state import SessionState
+from draftscope.trace.probe_words import fault_sentence
 
 REFRESH_NS = 200_000_000
 """Figures change five times a second at most: faster cannot be read."""
@@ -27,25 +30,30 @@ OVERHEAD_MEANS = (
 
 
 class TruthStrip(QStatusBar):
-    """Left: state, rounds, speed. Right: what is recorded; records, dropped, overhead, draw time."""
+    """Left: state, rounds, speed. Right: an active fault, what is recorded; records, dropped, overhead, draw time."""
 
     def __init__(self, session: Session) -> None:
         super().__init__()
         self._session = session
+        self._shown: ShownRun = session
         self._told_ns = 0
         self._doing = QLabel()
         self._recording = QLabel()
+        self._fault = QLabel()
         self._measured = QLabel()
         self.setSizeGripEnabled(False)
         self._doing.setAccessibleName("What the engine does")
         self._recording.setAccessibleName("What is recorded")
         self._measured.setAccessibleName("What the tool measures about itself")
         self._measured.setToolTip(OVERHEAD_MEANS)
-        for label in (self._doing, self._recording, self._measured):
+        self._fault.setProperty("tone", "warn")
+        self._fault.setAccessibleName("The fault that is injected on purpose")
+        for label in (self._doing, self._fault, self._recording, self._measured):
             font = label.font()
             font.setFeature(QFont.Tag("tnum"), 1)
             label.setFont(font)
         self.addWidget(self._doing, 1)
+        self.addPermanentWidget(self._fault)
         self.addPermanentWidget(self._recording)
         self.addPermanentWidget(self._measured)
         session.recorder.changed.connect(self.tell)
@@ -57,19 +65,30 @@ class TruthStrip(QStatusBar):
         if time.monotonic_ns() - self._told_ns >= REFRESH_NS:
             self.tell()
 
+    def show_run(self, run: ShownRun) -> None:
+        """Tell of this run from now on."""
+        self._shown = run
+        self.tell()
+
     def tell(self) -> None:
         """Bring the figures up to date now."""
         self._told_ns = time.monotonic_ns()
-        _set(self._doing, doing(self._session))
-        _set(self._recording, recording(self._session))
+        _set(self._doing, doing(self._shown))
+        _set(self._measured, measured(self._shown))
+        _set(self._recording, recording(self._session) if self._shown is self._session else "")
         self._recording.setToolTip(recording_place(self._session))
         self._recording.setVisible(bool(self._recording.text()))
-        _set(self._measured, measured(self._session))
+        probing = self._session.probing
+        _set(self._fault, fault_words(probing.fault, probing.fault_slot))
+        self._fault.setToolTip(
+            fault_sentence(probing.fault, probing.fault_slot, probing.fault_level) if self._fault.text() else ""
+        )
+        self._fault.setVisible(bool(self._fault.text()))
 
 
-def doing(session: Session) -> str:
+def doing(session: ShownRun) -> str:
     """State, rounds and speed in words."""
-    parts = [_state(session)]
+    parts = [_state(session) if isinstance(session, Session) else _saved(session)]
     rounds = session.trace.kind(Kind.ROUND)
     if len(rounds):
         n_rounds = int(rounds["round"][-1]) + 1
@@ -79,6 +98,11 @@ def doing(session: Session) -> str:
         n_slots = len(session.trace.slots())
         parts.append(f"{units.rate(total.tokens_per_second)} over {n_slots} {'slot' if n_slots == 1 else 'slots'}")
     return " · ".join(parts)
+
+
+def _saved(run: ShownRun) -> str:
+    name = "" if run.model is None else f" of {Path(run.model.path).name}"
+    return f"saved trace{name}, still being recorded" if run.is_running else f"saved trace{name}"
 
 
 def _state(session: Session) -> str:
@@ -115,12 +139,22 @@ def recording_place(session: Session) -> str:
     return f"This run is in {recorder.path}"
 
 
-def measured(session: Session) -> str:
+def fault_words(fault: Fault, slot: int | None) -> str:
+    """The fault that is active in a few words; '' where none is."""
+    if fault is Fault.NONE:
+        return ""
+    return f"FAULT{'' if slot is None else f' in slot {slot}'}: {fault.value.replace('_', ' ')}"
+
+
+def measured(session: ShownRun) -> str:
     """What the tool measures about itself, in words."""
     meter = session.meter
     draw_ms = sum(meter.draw_ms.values())
+    if session.state is SessionState.SAVED:
+        return f"records {meter.n_records:,} · missing {meter.n_dropped:,} · draw {draw_ms:.1f} ms"
+    lost = f" · arrays lost {session.n_arrays_lost:,}" if session.n_arrays_lost else ""
     return (
-        f"records {meter.n_records:,} · dropped {meter.n_dropped:,} · overhead {meter.overhead * 100:.1f} %"
+        f"records {meter.n_records:,} · dropped {meter.n_dropped:,}{lost} · overhead {meter.overhead * 100:.1f} %"
         f" · draw {draw_ms:.1f} ms"
     )
 

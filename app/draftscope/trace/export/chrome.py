@@ -1,40 +1,40 @@
 """Chrome trace JSON, which ui.perfetto.dev and chrome://tracing open.
 
 One process; a track a slot, and the engine track for the decodes that serve all slots at once. Rounds enclose their
-phases; arrows lead from a save to each restore of it; counters tell the accepted length of every round (1 + accepted)
-and the bytes of every saved state. Times are microseconds from the first record, exact to the nanosecond. On every
-track times never fall and slices nest strictly: a slice that would outlast the one around it is cut, and
-``recorded_us`` among its arguments tells its full length.
+phases; arrows lead from a save to each restore of it; counters are those of ``export.counters``. Times are
+microseconds from the first record, exact to the nanosecond. On every track times never fall and slices nest strictly:
+a slice that would outlast the one around it is cut, and ``recorded_us`` among its arguments tells its full length.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import gzip
 import io
-import itertools
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, TextIO
+from typing import IO, TextIO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from draftscope.engine.events import Kind
-from draftscope.trace.acceptance import DEFINITIONS
-from draftscope.trace.errors import TraceCancelled
-from draftscope.trace.export.chrome_layout import ByKind, Part, TrackLayout, ends_of, lay_out
+from draftscope.trace.export.arguments import ArgumentTable, track_name
 from draftscope.trace.export.chrome_text import (
-    EventText,
-    counter_event,
+    counter_events,
     flow_event,
+    instant_events,
     metadata_event,
-    row_of,
+    object_texts,
+    slice_events,
     thread_of,
-    track_name,
 )
-from draftscope.trace.json_text import to_json, without_text
+from draftscope.trace.export.counters import Counter, memory_counters, slot_counters
+from draftscope.trace.export.layout import Part, TrackLayout, lay_out
+from draftscope.trace.export.source import Source
+from draftscope.trace.export.target import replacing_file
+from draftscope.trace.export.watch import Cancelled, Progress, Watch
+from draftscope.trace.json_text import to_json
 from draftscope.trace.trace import Trace
 
 _CHUNK = 2048
@@ -46,8 +46,8 @@ def export_chrome(
     path: Path | str,
     *,
     with_text: bool = True,
-    progress: Callable[[float], object] | None = None,
-    cancelled: Callable[[], bool] | None = None,
+    progress: Progress | None = None,
+    cancelled: Cancelled | None = None,
 ) -> None:
     """Write a trace as Chrome trace JSON, compressed when the name ends in ``.gz``.
 
@@ -62,118 +62,93 @@ def export_chrome(
         TraceCancelled: ``cancelled`` said so; nothing is left of the file.
         OSError: the file cannot be written; nothing is left of it.
     """
-    export = _Export(trace, with_text, progress or (lambda _fraction: None), cancelled or (lambda: False))
-    with _replacing(Path(path).resolve()) as file:
-        for chunk in export.chunks():
-            file.write(chunk)
-        export.check()
+    source = Source(trace, with_text=with_text)
+    watch = Watch(source.n_rows, progress, cancelled)
+    path = Path(path)
+    with replacing_file(path) as file, _text(file, path.resolve()) as text:
+        for chunk in _Document(source, watch).chunks():
+            text.write(chunk)
+        watch.check()
 
 
-class _Export:
-    """One export: a fixed view of the trace, and how far it is."""
+class _Document:
+    """The text of one file."""
 
-    def __init__(
-        self, trace: Trace, with_text: bool, progress: Callable[[float], object], cancelled: Callable[[], bool]
-    ) -> None:
-        self._trace = trace
-        self._records: ByKind = {kind: trace.store.kind(kind) for kind in Kind}
-        self._with_text = with_text
-        self._progress = progress
-        self._cancelled = cancelled
-        self._n_all = sum(len(records) for records in self._records.values())
-        self._n_done = 0
-        starts = [int(records["t_start_ns"].min()) for records in self._records.values() if len(records)]
-        self._t_zero_ns = min(starts, default=0)
-        self._text = EventText(trace.pieces, self._t_zero_ns, with_text=with_text)
-
-    def check(self, n_more: float = 0) -> None:
-        """Tell the progress, with ``n_more`` records beyond the finished tracks; stop when asked to."""
-        if self._cancelled():
-            raise TraceCancelled("The export was cancelled.")
-        self._progress(min((self._n_done + n_more) / self._n_all, 1.0) if self._n_all else 1.0)
+    def __init__(self, source: Source, watch: Watch) -> None:
+        self._source = source
+        self._watch = watch
+        self._arguments = ArgumentTable(source.pieces, with_text=source.with_text)
 
     def chunks(self) -> Iterator[str]:
-        """The text of the file, in pieces."""
-        slots = sorted({slot for records in self._records.values() for slot in np.unique(records["slot"]).tolist()})
-        yield f'{{"displayTimeUnit":"ns","metadata":{to_json(self._metadata())},"traceEvents":[\n'
+        """The text, in pieces."""
+        source = self._source
+        yield f'{{"displayTimeUnit":"ns","metadata":{to_json(source.about())},"traceEvents":[\n'
         yield metadata_event("process_name", None, {"name": "Draftscope"})
+        slots = source.slots()
         for slot in slots:
             yield ",\n" + metadata_event("thread_name", thread_of(slot), {"name": track_name(slot)})
             yield ",\n" + metadata_event("thread_sort_index", thread_of(slot), {"sort_index": thread_of(slot)})
         n_flows = 0
         for slot in slots:
-            self.check()
-            layout = lay_out(self._records, slot, n_flows)
-            n_flows += int(np.count_nonzero(layout.part == Part.FLOW_START))
-            n_records = sum(int(np.count_nonzero(records["slot"] == slot)) for records in self._records.values())
-            events = itertools.chain(self._track(slot, layout), self._counters(slot))
-            n_written = 0
-            while chunk := list(itertools.islice(events, _CHUNK)):
-                n_written += len(chunk)
-                yield ",\n" + ",\n".join(chunk)
-                # Tokens of rounds make no events of their own, while rounds make two: events only stand for records.
-                self.check(min(n_written, n_records))
-            self._n_done += n_records
+            n_records, n_written = source.n_of_slot(slot), 0
+            for layout in lay_out(source.records, slot, n_flows):
+                n_flows += int(np.count_nonzero(layout.part == Part.FLOW_START))
+                for events in self._track(slot, layout):
+                    yield ",\n" + ",\n".join(events)
+                    n_written += len(events)
+                    # Tokens of rounds make no events of their own, while arrows are more than the records.
+                    self._watch.check(min(n_written, n_records))
+            self._watch.add(n_records)
+            for counter in slot_counters(source.records, slot):
+                for events in self._counter(counter):
+                    yield ",\n" + ",\n".join(events)
+        for counter in memory_counters(source.records):
+            for events in self._counter(counter):
+                yield ",\n" + ",\n".join(events)
         yield "\n]}\n"
 
-    def _metadata(self) -> dict[str, Any]:
-        trace = self._trace
-        header, results = trace.header, trace.results
-        return {
-            "program": "Draftscope",
-            "header": header if self._with_text else without_text(header),
-            "definitions": DEFINITIONS,
-            "results": results if self._with_text else without_text(results),
-            "has_text": self._with_text,
-            "is_complete": trace.is_complete,
-            "n_records": self._n_all,
-            "n_missing_records": trace.store.n_missing,
-            "clock": "monotonic",
-            "t_zero_ns": self._t_zero_ns,
-        }
+    def _track(self, slot: int, layout: TrackLayout) -> Iterator[list[str]]:
+        for first in range(0, len(layout), _CHUNK):
+            chunk = slice(first, min(first + _CHUNK, len(layout)))
+            events = [""] * (chunk.stop - chunk.start)
+            for part, kind, places in layout.groups(chunk):
+                texts = self._events(slot, part, kind, layout, places)
+                for place, text in zip((places - first).tolist(), texts, strict=True):
+                    events[place] = text
+            yield events
 
-    def _track(self, slot: int, layout: TrackLayout) -> Iterator[str]:
-        columns = (layout.t_ns, layout.part, layout.kind, layout.index, layout.end_ns, layout.flow)
-        for t_ns, part, kind, index, end_ns, flow in zip(*(column.tolist() for column in columns), strict=True):
-            if part in (Part.FLOW_START, Part.FLOW_END):
-                yield flow_event(slot, flow, t_ns - self._t_zero_ns, is_start=part == Part.FLOW_START)
-                continue
-            row = row_of(self._records[Kind(kind)], index)
-            if part == Part.INSTANT:
-                yield self._text.instant(row)
-                continue
-            tokens = layout.tokens_of(index).tolist() if kind == Kind.ROUND else []
-            yield self._text.slice(row, end_ns, [row_of(self._records[Kind.TOKEN], token) for token in tokens])
+    def _events(self, slot: int, part: Part, kind: int, layout: TrackLayout, places: NDArray[np.int64]) -> list[str]:
+        """Texts of the items at these places of a track, which are all of one part and kind."""
+        t_zero_ns = self._source.t_zero_ns
+        if part in (Part.FLOW_START, Part.FLOW_END):
+            flows = zip(layout.flow[places].tolist(), (layout.t_ns[places] - t_zero_ns).tolist(), strict=True)
+            return [flow_event(slot, flow, t_ns, is_start=part == Part.FLOW_START) for flow, t_ns in flows]
+        records = self._source.records[kind][layout.index[places]]
+        if part == Part.INSTANT:
+            args = object_texts(self._arguments.of_moments(kind, records), len(records))
+            return instant_events(kind, records, t_zero_ns, args)
+        end_ns = layout.end_ns[places]
+        more = self._tokens(layout, layout.index[places]) if kind == Kind.ROUND else None
+        args = object_texts(self._arguments.of_slices(kind, records, end_ns), len(records), more)
+        return slice_events(kind, records, t_zero_ns, end_ns, args)
 
-    def _counters(self, slot: int) -> Iterator[str]:
-        yield from self._counter(slot, Kind.ROUND, "m", 1, "accepted length", "tokens")
-        yield from self._counter(slot, Kind.SAVE, "size_bytes", 0, "saved state", "bytes")
+    def _tokens(self, layout: TrackLayout, rounds: NDArray[np.int64]) -> list[str]:
+        """The tokens of each round as a member of its arguments; '' for a round without any."""
+        index, counts = layout.tokens_of(rounds)
+        tokens = self._source.records[Kind.TOKEN][index]
+        texts = object_texts(self._arguments.of_tokens(tokens), len(tokens))
+        ends = np.cumsum(counts).tolist()
+        starts = [0, *ends[:-1]]
+        return [
+            f'"tokens":[{",".join(texts[start:end])}]' if end > start else ""
+            for start, end in zip(starts, ends, strict=True)
+        ]
 
-    def _counter(self, slot: int, kind: Kind, column: str, plus: int, name: str, unit: str) -> Iterator[str]:
-        records = self._records[kind]
-        records = records[records["slot"] == slot]
-        ends = ends_of(records)
-        order = np.argsort(ends, kind="stable")
-        for t_ns, value in zip(ends[order].tolist(), records[column][order].tolist(), strict=True):
-            yield counter_event(f"{track_name(slot)}: {name}", t_ns - self._t_zero_ns, unit, value + plus)
-
-
-@contextlib.contextmanager
-def _replacing(path: Path) -> Iterator[TextIO]:
-    """A text file that takes the place of ``path`` when the block ends well, and is removed otherwise."""
-    if path.is_dir():
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    if path.exists() and not path.is_file():
-        with path.open("wb") as device, _text(device, path) as text:  # a pipe or a device cannot be replaced
-            yield text
-        return
-    part = path.with_name(f"{path.name}.part")
-    try:
-        with part.open("wb") as file, _text(file, path) as text:
-            yield text
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    def _counter(self, counter: Counter) -> Iterator[list[str]]:
+        for first in range(0, len(counter.t_ns), _CHUNK):
+            part = slice(first, first + _CHUNK)
+            times = (counter.t_ns[part] - self._source.t_zero_ns).tolist()
+            yield counter_events(counter.name, counter.unit, times, counter.values[part].tolist())
 
 
 @contextlib.contextmanager

@@ -1,7 +1,11 @@
-"""Which events go on one track of a Chrome trace, in which order, and with which ends, so that slices nest strictly."""
+"""Which events go on one track, in which order, and with which ends, so that slices nest strictly.
+
+Chrome's and Perfetto's files are both written from this, so they agree slice by slice.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -11,8 +15,16 @@ from numpy.typing import NDArray
 from draftscope.engine.events import Kind, Phase, Records
 
 Ints = NDArray[np.int64]
-ByKind = dict[Kind, Records]
-"""The records of a trace by kind, in order of arrival."""
+Mask = NDArray[np.bool_]
+
+MOST_IN_PART = 50_000
+"""Records that are laid out at once: 10 MB."""
+
+PROBE = 0
+"""Stands for a kind of record where what probes measured lies among the records: ``PROBE_DTYPE``."""
+
+ByKind = Mapping[int, Records]
+"""The records of a trace by kind, and under ``PROBE`` the results of its probes, in order of arrival."""
 
 _RANK = {Kind.ROUND: 0, Kind.SPAN: 1, Kind.SAVE: 2, Kind.RESTORE: 2, Kind.OPERATION: 3}
 """Who encloses whom among slices of equal start and end."""
@@ -29,7 +41,7 @@ class Part(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class TrackLayout:
-    """The items of one track by time, in parallel arrays (I,), and the tokens of its rounds.
+    """The items of one track, or of a part of it, by time in parallel arrays (I,), and the tokens of its rounds.
 
     Attributes:
         t_ns: int64, never falling.
@@ -52,33 +64,93 @@ class TrackLayout:
     def __len__(self) -> int:
         return len(self.t_ns)
 
-    def tokens_of(self, round_index: int) -> Ints:
-        """Indices of the TOKEN records that belong to a ROUND record, in order of time."""
-        first, last = np.searchsorted(self.token_round, [round_index, round_index + 1])
-        return self.token_index[first:last]
+    def tokens_of(self, rounds: Ints) -> tuple[Ints, Ints]:
+        """TOKEN records of ROUND records (R,).
+
+        Returns:
+            indices of the tokens, round after round and in order of time within one; how many each round has (R,).
+        """
+        first = np.searchsorted(self.token_round, rounds)
+        counts = np.searchsorted(self.token_round, rounds, "right") - first
+        return self.token_index[expanded(first, counts)], counts
+
+    def groups(self, chunk: slice) -> Iterator[tuple[Part, int, Ints]]:
+        """Places of a chunk's items, by part and kind: int64 (G,), rising."""
+        key = self.part[chunk] << 8 | self.kind[chunk]
+        for value in np.unique(key).tolist():
+            yield Part(value >> 8), value & 0xFF, np.flatnonzero(key == value) + chunk.start
 
 
-def lay_out(records: ByKind, slot: int, first_flow: int) -> TrackLayout:
-    """Lay out everything about a slot. ``first_flow`` is the number of its first arrow from a save to its restore."""
-    chosen = {kind: np.flatnonzero(of_kind["slot"] == slot) for kind, of_kind in records.items()}
+def expanded(first: Ints, counts: Ints) -> Ints:
+    """The numbers first[i], first[i] + 1, ... , ``counts[i]`` of them, for each i in turn: int64 (sum of counts,)."""
+    ends = np.cumsum(counts)
+    numbers: Ints = np.arange(int(counts.sum())) + np.repeat(first - (ends - counts), counts)
+    return numbers
+
+
+def lay_out(records: ByKind, slot: int, first_flow: int, n_most: int = MOST_IN_PART) -> Iterator[TrackLayout]:
+    """Lay out everything about a slot, part after part in order of time, so that memory is for one part at a time.
+
+    Args:
+        first_flow: the number of its first arrow from a save to its restore.
+        n_most: about how many records a part has; more where slices leave no moment free to cut at.
+    """
+    mine = {kind: of_kind["slot"] == slot for kind, of_kind in records.items()}
+    arrows = _arrows(records, {kind: np.flatnonzero(mine[kind]) for kind in (Kind.SAVE, Kind.RESTORE)}, first_flow)
+    edges = [*_cuts(records, mine, n_most), None]
+    first = None
+    for last in edges:
+        yield _lay_out_part(records, mine, arrows, first, last)
+        first = last
+
+
+def _lay_out_part(
+    records: ByKind, mine: Mapping[int, Mask], arrows: Sequence[Ints], first_ns: int | None, last_ns: int | None
+) -> TrackLayout:
+    """What begins in [first_ns, last_ns); None is for ever. ``arrows``: items of their begins and of their ends."""
+    chosen = {
+        kind: np.flatnonzero(mine[kind] & _between(of_kind["t_start_ns"], first_ns, last_ns))
+        for kind, of_kind in records.items()
+    }
     token_round, token_index, free_tokens = _tokens_by_round(records, chosen)
     took_time = records[Kind.OPERATION]["duration_ns"][chosen[Kind.OPERATION]] > 0
     moments, chosen[Kind.OPERATION] = chosen[Kind.OPERATION][~took_time], chosen[Kind.OPERATION][took_time]
-    slices = _slices(records, chosen)
-    saves, restores = _arrows(records, chosen)
-    flows = np.arange(first_flow, first_flow + len(saves))
     groups = [
-        slices,
-        _moments(records, Kind.SAVE, saves, Part.FLOW_START, flows),
-        _moments(records, Kind.RESTORE, restores, Part.FLOW_END, flows),
+        _slices(records, chosen),
+        *(items[:, _between(items[0], first_ns, last_ns)] for items in arrows),
         _moments(records, Kind.FALLBACK, chosen[Kind.FALLBACK], Part.INSTANT),
         _moments(records, Kind.SLOT, chosen[Kind.SLOT], Part.INSTANT),
         _moments(records, Kind.OPERATION, moments, Part.INSTANT),
+        _moments(records, Kind.ROW, chosen[Kind.ROW], Part.INSTANT),
+        _moments(records, PROBE, chosen[PROBE], Part.INSTANT),
         _moments(records, Kind.TOKEN, free_tokens, Part.INSTANT),
     ]
     items = np.concatenate(groups, axis=1)
     t_ns, part, kind, index, end_ns, flow = items[:, np.lexsort((items[1], items[0]))]
     return TrackLayout(t_ns, part, kind, index, end_ns, flow, token_round, token_index)
+
+
+def _between(t_ns: Ints, first_ns: int | None, last_ns: int | None) -> Mask:
+    inside = np.ones(len(t_ns), np.bool_)
+    if first_ns is not None:
+        inside &= t_ns >= first_ns
+    if last_ns is not None:
+        inside &= t_ns < last_ns
+    return inside
+
+
+def _cuts(records: ByKind, mine: Mapping[int, Mask], n_most: int) -> list[int]:
+    """Times, rising, at which no slice of the track is open, so that parts on both sides can be laid out apart."""
+    n_parts = -(-sum(int(np.count_nonzero(of_kind)) for of_kind in mine.values()) // n_most)
+    leading = Kind.ROUND if mine[Kind.ROUND].any() else Kind.SPAN
+    starts = records[leading]["t_start_ns"][mine[leading]]
+    if n_parts <= 1 or len(starts) == 0:
+        return []
+    wanted = {int(starts[len(starts) * number // n_parts]) for number in range(1, n_parts)}
+    for kind in _RANK:
+        begins, ends = records[kind]["t_start_ns"][mine[kind]], ends_of(records[kind])[mine[kind]]
+        wanted = {t_ns for t_ns in wanted if not ((begins < t_ns) & (ends > t_ns)).any()}
+    return sorted(wanted)
 
 
 def ends_of(records: Records) -> Ints:
@@ -87,13 +159,13 @@ def ends_of(records: Records) -> Ints:
     return ends
 
 
-def _moments(records: ByKind, kind: Kind, index: Ints, part: Part, flow: Ints | None = None) -> Ints:
+def _moments(records: ByKind, kind: int, index: Ints, part: Part, flow: Ints | None = None) -> Ints:
     t_ns = records[kind]["t_start_ns"][index]
     same = np.ones_like(index)
     return np.stack([t_ns, part * same, kind * same, index, t_ns, -same if flow is None else flow])
 
 
-def _slices(records: ByKind, chosen: dict[Kind, Ints]) -> Ints:
+def _slices(records: ByKind, chosen: dict[int, Ints]) -> Ints:
     """Rounds, spans, saves, restores and operations by time, those that enclose first: int64 (6, K)."""
     parts = []
     for kind, rank in _RANK.items():
@@ -109,7 +181,7 @@ def _slices(records: ByKind, chosen: dict[Kind, Ints]) -> Ints:
     return rows
 
 
-def _is_told_by_record(records: ByKind, chosen: dict[Kind, Ints]) -> NDArray[np.bool_]:
+def _is_told_by_record(records: ByKind, chosen: dict[int, Ints]) -> NDArray[np.bool_]:
     """Spans (K,) of a save or restore that has a record of its own, which says more."""
     spans = records[Kind.SPAN][chosen[Kind.SPAN]]
     told = np.zeros(len(spans), np.bool_)
@@ -136,7 +208,7 @@ def nested_ends(start: Ints, end: Ints) -> Ints:
     return np.array(ends, np.int64)
 
 
-def _tokens_by_round(records: ByKind, chosen: dict[Kind, Ints]) -> tuple[Ints, Ints, Ints]:
+def _tokens_by_round(records: ByKind, chosen: dict[int, Ints]) -> tuple[Ints, Ints, Ints]:
     """Give each token to the round of its number in whose time it falls.
 
     Returns:
@@ -156,8 +228,8 @@ def _tokens_by_round(records: ByKind, chosen: dict[Kind, Ints]) -> tuple[Ints, I
     return owner[order], owned[order], tokens[~is_owned]
 
 
-def _arrows(records: ByKind, chosen: dict[Kind, Ints]) -> tuple[Ints, Ints]:
-    """Pairs of SAVE and RESTORE indices: each restore with the newest save before it of its epoch and mechanism."""
+def _arrows(records: ByKind, chosen: Mapping[int, Ints], first_flow: int) -> tuple[Ints, Ints]:
+    """Begins and ends of arrows: from each restore's save, the newest before it of its epoch and mechanism."""
     index = np.concatenate([chosen[Kind.SAVE], chosen[Kind.RESTORE]])
     is_restore = np.arange(len(index)) >= len(chosen[Kind.SAVE])
     found = np.concatenate([records[Kind.SAVE][chosen[Kind.SAVE]], records[Kind.RESTORE][chosen[Kind.RESTORE]]])
@@ -167,4 +239,6 @@ def _arrows(records: ByKind, chosen: dict[Kind, Ints]) -> tuple[Ints, Ints]:
     newest = np.maximum.accumulate(np.where(is_restore, -1, np.arange(len(index))))
     pairs = np.flatnonzero(is_restore & (newest >= 0))
     pairs = pairs[key[newest[pairs]] == key[pairs]]
-    return index[newest[pairs]], index[pairs]
+    flows = np.arange(first_flow, first_flow + len(pairs))
+    begins = _moments(records, Kind.SAVE, index[newest[pairs]], Part.FLOW_START, flows)
+    return begins, _moments(records, Kind.RESTORE, index[pairs], Part.FLOW_END, flows)

@@ -8,17 +8,22 @@ from pathlib import Path
 from draftscope.session.run_record import TraceSnapshot
 
 
-class ChromeExport:
-    """Writes a Chrome trace. Any thread may read ``fraction``, ``is_done``, ``error`` and ``is_cancelled``."""
+class ExportJob:
+    """Writes a trace in one format.
 
-    def __init__(self, snapshot: TraceSnapshot, path: Path, *, with_text: bool) -> None:
+    Any thread may read ``fraction``, ``is_done``, ``error``, ``is_cancelled`` and, once it is done, ``size_bytes``.
+    """
+
+    def __init__(self, snapshot: TraceSnapshot, format_id: str, path: Path, *, with_text: bool) -> None:
+        self.format_id = format_id
         self.path = path
         self.fraction = 0.0
         self.error = ""
+        self.size_bytes = 0
         self._with_text = with_text
         self._snapshot = snapshot
         self._cancel = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="chrome-export", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="export", daemon=True)
         self._is_done = threading.Event()
 
     @property
@@ -46,20 +51,24 @@ class ChromeExport:
     def _run(self) -> None:
         # Imported here: only those who export pay for it, and not before the window is shown.
         from draftscope.trace.errors import TraceCancelled, TraceError
-        from draftscope.trace.export.chrome import export_chrome
+        from draftscope.trace.export import formats
 
         try:
-            export_chrome(
+            formats.export_trace(
+                self.format_id,
                 self._snapshot.trace(),
                 self.path,
                 with_text=self._with_text,
                 progress=self._note,
                 cancelled=self._cancel.is_set,
             )
+            self.size_bytes = formats.size_of(self.path)
         except TraceCancelled:
             self._cancel.set()
-        except (TraceError, OSError) as error:
+        except TraceError as error:
             self.error = str(error)
+        except OSError as error:
+            self.error = f"{error.strerror or error}: {error.filename or self.path}."
         except Exception as error:  # the thread must not end without a word
             self.error = f"{type(error).__name__}: {error}"
         finally:
