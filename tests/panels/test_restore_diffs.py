@@ -201,6 +201,10 @@ def test_on_the_demo_model_each_fault_is_named_and_without_one_everything_is_equ
     n_named = sum(NAMED_ON_THE_DEMO[fault] in verdict for verdict in words)
     assert n_named >= (1 if fault is Fault.COMPANION_BEHIND else len(words))
     tried = next(place for place in range(len(words)) if panel.table.probe(place)["n_vocab"])  # type: ignore[index]
+    t_start_ns = int(panel.table.probe(tried)["t_start_ns"])  # type: ignore[index]
+    tokens = panel.session.trace.array(t_start_ns, ArrayKind.TOP_TOKENS)
+    assert tokens is not None
+    assert all(panel.session.pieces.piece(token) is not None for token in tokens.tolist())
     panel.list.choose(tried)
     for page in range(len(TABS)):
         turn_to(panel, page)
