@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from draftscope.panels.restore_diffs import RestoreDiffsPanel
 from draftscope.panels.restore_model import VERDICT as VERDICT_COLUMN
 from draftscope.session.state import SessionState
 from draftscope.trace.restore_verdict import Verdict
+from draftscope.trace.tracefile import TraceWriter, read_trace
 from tests.panels.made_session import MadeSession, made_model
 from tests.panels.probed_session import ProbedRun, probed_session
 from tests.trace.probed import moment, probe, restore, result
@@ -199,6 +201,10 @@ def test_on_the_demo_model_each_fault_is_named_and_without_one_everything_is_equ
     n_named = sum(NAMED_ON_THE_DEMO[fault] in verdict for verdict in words)
     assert n_named >= (1 if fault is Fault.COMPANION_BEHIND else len(words))
     tried = next(place for place in range(len(words)) if panel.table.probe(place)["n_vocab"])  # type: ignore[index]
+    t_start_ns = int(panel.table.probe(tried)["t_start_ns"])  # type: ignore[index]
+    tokens = panel.session.trace.array(t_start_ns, ArrayKind.TOP_TOKENS)
+    assert tokens is not None
+    assert all(panel.session.pieces.piece(token) is not None for token in tokens.tolist())
     panel.list.choose(tried)
     for page in range(len(TABS)):
         turn_to(panel, page)
@@ -218,6 +224,31 @@ def test_a_recorded_run_is_shown_without_an_engine(make: Make) -> None:
     for page in range(len(TABS)):
         turn_to(panel, page)
         assert panel.details.page.empty.isHidden(), TABS[page]
+
+
+def test_a_trace_file_shows_what_the_run_showed(make: Make, tmp_path: Path) -> None:
+    run = ProbedRun(ProbeLevel.STATE, Fault.OMIT_HOOK)
+    with TraceWriter(tmp_path / "run.dscope", {}) as writer:
+        writer.append(run.records)
+        writer.append_arrays(run.arrays)
+        writer.add_pieces(run.pieces)
+    opened = read_trace(tmp_path / "run.dscope")
+    live, saved = run.begin(), MadeSession()
+    live.receive(run.records)
+    live.receive_arrays(run.arrays)
+    live.probing.inject(Fault.NONE)  # whose banner takes room from the heat map
+    saved.pieces.add(dict(opened.pieces.items()))
+    saved.trace.take_over(opened.store)
+    panels = [make(session) for session in (live, saved)]
+    assert len(listed(panels[0])) > 20
+    for look in (listed, lambda panel: panel.summary.text(), lambda panel: panel.bar.cost.text()):
+        assert look(panels[0]) == look(panels[1])
+    for panel in panels:
+        turn_to(panel, MAP)
+        turn_to(panel, DRAFT)
+    assert panels[0].details.draft.bars.words == panels[1].details.draft.bars.words != ""
+    rows = [[row.differences.tolist() for row in panel.details.map.map.rows] for panel in panels]
+    assert rows[0] == rows[1] != []
 
 
 def test_the_panel_says_how_many_drafts_went_on_from_the_wrong_row(make: Make) -> None:
