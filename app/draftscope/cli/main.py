@@ -12,10 +12,10 @@ from typing import Any, NoReturn
 from draftscope import __version__
 from draftscope.cli.failure import ExitCode, UsageError, failure_of, tell
 
-COMMANDS = ("run", "chat", "bench", "info", "export", "doctor", "desktop")
+COMMANDS = ("run", "chat", "bench", "check", "info", "export", "doctor", "desktop")
 """Names of the commands; each is a module of this package."""
 
-_NOT_BUILT = ("check", "diff")
+_NOT_BUILT = ("diff",)
 """Names that are kept for commands of later versions."""
 
 _DESCRIPTION = "Inspect speculative decoding with multi-token prediction (MTP) in llama.cpp."
