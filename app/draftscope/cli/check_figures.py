@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from draftscope.cli.bench_sample import Outcomes, Sample, target_probabilities
+from draftscope.cli.check_verdict import FEWEST_PAIRS
 from draftscope.cli.run_summary import acceptance_of, number
 from draftscope.engine.probes import ArrayKind, Probes, RestoreKind, StateStatus
 from draftscope.trace.paired import first_difference, paired_ratios, summary_of
@@ -211,7 +212,7 @@ def timed_as_json(pairs: Sequence[tuple[Sample, Sample]]) -> dict[str, Any] | No
         "other": _timed([pair[1] for pair in pairs], speeds[1]),
         "ratio": _spread(ratios),
         "scatter": scatter,
-        "is_effect": len(pairs) > 2 and is_one_sided and abs(ratio.median - 1) > scatter,
+        "is_effect": len(pairs) >= FEWEST_PAIRS and is_one_sided and abs(ratio.median - 1) > scatter,
     }
 
 

@@ -17,11 +17,11 @@ that change; accepted: tokens of the draft from this row that did follow in the 
 
 _OF_STATES = """\
 state: of all recurrent layers, bit for bit; rounding: after a native rollback, no further from decoding anew than that
-is from itself. layers equal: in every restore. MTP context: right after so many restores. rows in use: drafts from the
-row of their true position. tokens: replies that are those without MTP."""
+is from itself, or than keys and values round. layers equal: in every restore. MTP context: right after so many
+restores. rows in use: drafts from the row of their true position. tokens: replies that are those without MTP."""
 
 _OF_SPEEDS = """\
-Probing off, {n} pairs of runs in turn. tok/s: of all slots, median. ratio: to the line above, median of the pairs'.
+Probing off; {n} of runs in turn. tok/s: of all slots, median. ratio: to the line above, median of the pairs'.
 length: 1 + accepted / rounds."""
 
 
@@ -137,7 +137,7 @@ def _speeds(ways: Sequence[Summary], summary: Summary) -> Section:
     other = "without the hook" if fault == "none" else fault
     rows = [row for way in ways if way["timed"] for row in _timed(way["label"], way["timed"], other)]
     header = ("way back", "", "tok/s", "best", "least", "most", "accepted", "length", "ratio", "least", "most")
-    note = _OF_SPEEDS.format(n=summary["settings"]["n_pairs"])
+    note = _OF_SPEEDS.format(n=_many(summary["settings"]["n_pairs"], "pair"))
     return Section("Acceptance and speed", header, rows, 2, note)
 
 

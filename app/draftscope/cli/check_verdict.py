@@ -11,6 +11,9 @@ from draftscope.trace.probe_words import FAULT_WORDS
 
 Summary = Mapping[str, Any]
 
+FEWEST_PAIRS = 3
+"""Of timed runs; of fewer the scatter is not known."""
+
 
 def verdict_of(summary: Summary) -> tuple[bool, list[str]]:
     """Whether something differs that must not, and the verdict in sentences."""
@@ -98,7 +101,9 @@ def _speed(way: Summary, summary: Summary) -> Iterator[str]:
         return
     acceptance = f"acceptance from {_exactly(ours['acceptance'])} to {_exactly(other['acceptance'])}"
     change = f"speed by {(ratio['median'] - 1) * 100:+.1f} %"
-    if timed["is_effect"]:
+    if timed["n_pairs"] < FEWEST_PAIRS:
+        yield f"{what} changes {acceptance}; {change} in {timed['n_pairs']} pairs of runs, too few to tell it from noise."
+    elif timed["is_effect"]:
         yield f"{what} changes {acceptance} and {change}, more than the runs scatter ({percent(timed['scatter'])})."
     else:
         yield f"{what} changes {acceptance}; {change} is no more than the runs scatter ({percent(timed['scatter'])})."
