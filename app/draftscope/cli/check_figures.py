@@ -14,9 +14,7 @@ from draftscope.cli.check_verdict import FEWEST_PAIRS
 from draftscope.cli.run_summary import acceptance_of, number
 from draftscope.engine.probes import ArrayKind, Probes, RestoreKind, StateStatus
 from draftscope.trace.paired import first_difference, paired_ratios, summary_of
-from draftscope.trace.restore_verdict import Verdict, verdict_words, verdicts_of
 from draftscope.trace.restores import KIND_WORDS
-from draftscope.trace.rows_in_use import RowsInUse
 from draftscope.trace.store import TraceStore
 
 NEAR_TIE = 0.02
@@ -121,29 +119,6 @@ def layers_of(store: TraceStore) -> list[dict[str, Any]]:
         }
         for layer in range(stacked.shape[1])
     ]
-
-
-def rows_in_use(store: TraceStore) -> dict[str, Any]:
-    """From which position's row each draft went on."""
-    rows = RowsInUse()
-    rows.update(store)
-    counts = {name: getattr(rows, name) for name in ("n", "n_right", "n_zero", "n_unknown", "n_other")}
-    return counts | {"words": rows.words}
-
-
-def verdicts_as_json(probes: Probes) -> dict[str, Any]:
-    """How many restores have each verdict, and the first few differences in words."""
-    verdicts = verdicts_of(probes)
-    counts = {verdict.name.lower(): int(np.count_nonzero(verdicts == verdict)) for verdict in Verdict}
-    differing = probes[verdicts >= Verdict.ROW_ZERO]
-    return {
-        "n": len(probes),
-        "n_differing": len(differing),
-        "by_verdict": {name: n for name, n in counts.items() if n},
-        "first": [
-            f"slot {probe['slot']}, position {probe['position']}: {verdict_words(probe)}" for probe in differing[:3]
-        ],
-    }
 
 
 # ---- tokens

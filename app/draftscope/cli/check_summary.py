@@ -12,12 +12,11 @@ from draftscope.cli.check_figures import (
     compare_tokens,
     layers_of,
     positions_of,
-    rows_in_use,
     timed_as_json,
-    verdicts_as_json,
 )
 from draftscope.cli.check_runner import CheckedWay, CheckResult
 from draftscope.cli.check_verdict import verdict_of
+from draftscope.cli.probe_summary import rows_in_use, verdicts_as_json
 from draftscope.engine.codec import as_plain
 from draftscope.engine.probes import FAULTS, PROBE_COLUMNS, Fault, Probes
 from draftscope.trace.restore_diagnosis import diagnose
@@ -33,8 +32,8 @@ DEFINITIONS = {
     "accepted, accepted_saved": "tokens of the draft from this row, and of that from the saved one, that did follow in "
     "the slot; n_followed tokens followed within the length of these drafts",
     "state": "recurrent state after the restore against the one saved; after a native rollback against decoding the "
-    "tokens anew: rounding means no further away than such decodings are from each other (scatter), or than a step of half "
-    "precision, in which keys and values are kept, of the largest value",
+    "tokens anew: rounding means no further away than such decodings are from each other (scatter), or than a step of "
+    "half precision, in which keys and values are kept, of the largest value",
     "tokens": "replies at temperature 0 against those without MTP; near_tie: the two tokens' logits are nearer than "
     f"{NEAR_TIE}, by their probabilities; perhaps: the probability of one is not on record (it was drafted)",
     "timed": "probing off, hidden rows put back against the fault (omit_hook unless another was asked for), in turn; "

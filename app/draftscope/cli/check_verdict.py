@@ -102,7 +102,8 @@ def _speed(way: Summary, summary: Summary) -> Iterator[str]:
     acceptance = f"acceptance from {_exactly(ours['acceptance'])} to {_exactly(other['acceptance'])}"
     change = f"speed by {(ratio['median'] - 1) * 100:+.1f} %"
     if timed["n_pairs"] < FEWEST_PAIRS:
-        yield f"{what} changes {acceptance}; {change} in {timed['n_pairs']} pairs of runs, too few to tell it from noise."
+        pairs = "1 pair" if timed["n_pairs"] == 1 else f"{timed['n_pairs']} pairs"
+        yield f"{what} changes {acceptance}; {change} in {pairs} of runs, too few to tell it from noise."
     elif timed["is_effect"]:
         yield f"{what} changes {acceptance} and {change}, more than the runs scatter ({percent(timed['scatter'])})."
     else:

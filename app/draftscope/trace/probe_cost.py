@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from draftscope.engine.events import ENGINE_TRACK, Kind, Phase, SlotState
+from draftscope.engine.probes import LEVELS, ProbeLevel
 from draftscope.trace.store import TraceStore
 
 DEFINITION = "Time of all probes divided by the time in which any slot had a task, by the engine's own clock."
@@ -30,6 +31,7 @@ class ProbeCost:
         self._active: set[int] = set()
         self._since_ns = self._busy_ns = self._now_ns = 0
         self._by_track = {True: 0, False: 0}
+        self._n_rows_seen = self._rows_ns = self._hidden_ns = 0
 
     def update(self, store: TraceStore) -> None:
         """Take what has come into the store since the last call; starts anew when the store was cleared."""
@@ -40,6 +42,11 @@ class ProbeCost:
         new = new[new["code"] == Phase.PROBE]
         for is_engine in (True, False):
             self._by_track[is_engine] += int(new["duration_ns"][(new["slot"] == ENGINE_TRACK) == is_engine].sum())
+        rows = store.kind(Kind.ROW)
+        self._rows_ns += int(rows["duration_ns"][self._n_rows_seen :].sum())
+        self._n_rows_seen = len(rows)
+        probes = store.probes  # drafts and states have spans, comparing rows has none
+        self._hidden_ns = int(probes["duration_ns"][probes["level"] == LEVELS.index(ProbeLevel.HIDDEN)].sum())
         self._follow_slots(store)
         limits = store.time_range()
         self._now_ns = limits[1] if limits is not None else 0
@@ -61,7 +68,7 @@ class ProbeCost:
     @property
     def probed_ns(self) -> int:
         """See the class. Spans of the shared track and of slots are of different decodes."""
-        return self._by_track[True] + self._by_track[False]
+        return self._by_track[True] + self._by_track[False] + self._rows_ns + self._hidden_ns
 
     @property
     def busy_ns(self) -> int:
