@@ -70,6 +70,11 @@ int32_t RowHistory::find(int32_t slot, uint64_t digest, int32_t expected) const 
     return unknown_position;
 }
 
+bool RowHistory::knows(int32_t slot, int32_t position) const {
+    const auto & rows = at(slot).rows;
+    return position >= 0 && static_cast<size_t>(position) < rows.size() && rows[static_cast<size_t>(position)].front().token >= 0;
+}
+
 std::vector<int64_t> RowHistory::recent(int32_t slot, int32_t last, int32_t n) const {
     std::vector<int64_t> found;
     const auto &         rows = at(slot).rows;
@@ -103,7 +108,8 @@ void RowHistory::drop_companion(int32_t slot, int32_t position) {
     }
 }
 
-void RowHistory::put_companion(int32_t slot) {
+void RowHistory::forget(int32_t slot) {
+    at(slot).rows.clear();
     at(slot).companion.clear();
     at(slot).n_checked = 0;
 }

@@ -26,6 +26,9 @@ public:
     // The position whose row that is, `expected` before all others; unknown_position, or zero_row.
     int32_t find(int32_t slot, uint64_t digest, int32_t expected) const;
 
+    // Whether any row of that position is known.
+    bool knows(int32_t slot, int32_t position) const;
+
     // The newest row of each of the last `n` positions up to the last of the slot: pairs of position and digest.
     std::vector<int64_t> recent(int32_t slot, int32_t last, int32_t n) const;
 
@@ -33,7 +36,7 @@ public:
 
     void note_companion(int32_t slot, int32_t position, int32_t token, std::span<const float> row);
     void drop_companion(int32_t slot, int32_t position);    // from there on
-    void put_companion(int32_t slot);    // made of a saved state: nothing is known of it
+    void forget(int32_t slot);    // both were put back whole, or nobody watched: nothing is known of what is there now
     void shift(int32_t slot, int32_t n_keep, int32_t n_discard);    // of both
 
     struct Wrong {
