@@ -11,7 +11,9 @@ Probe::Probe(Contexts & contexts_, const ProbeSettings & settings_, ArrayRing & 
         contexts.companion.history = &history;
         contexts.driver->decoder().on_hidden_row = [this](const Decoder::Row & row, std::span<const float> hidden) {
             if (watch(row.seq)) {
+                const int64_t t_start = now_ns();
                 history.note_companion(row.seq, row.position, row.token, hidden);
+                at(row.seq).history_ns += now_ns() - t_start;
             }
         };
     }

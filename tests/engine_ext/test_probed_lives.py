@@ -67,7 +67,7 @@ def test_that_probed_slots_write_what_a_plain_model_writes_and_nothing_is_found(
         live(place, N_SEQUENCES, ProbedLives, derandomize=True)
         tally = place.tally
     assert tally.n_tasks > 3 * N_SEQUENCES
-    assert tally.operations["restores probed"] > 30
+    assert tally.operations["restores probed"] > 10
     assert {f"probe-{level.value}" for level in ProbeLevel} <= set(tally.operations)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.perf.figures import Figure, as_table
 
-BENCHMARKS = ("ring", "receive", "overhead", "checkpoints", "trace", "window")
+BENCHMARKS = ("ring", "receive", "overhead", "probes", "checkpoints", "trace", "window")
 _DEFAULT_REPEATS = 5
 
 
