@@ -24,8 +24,13 @@ bool Probe::watch(int32_t slot) {
     const bool was_on = std::exchange(at(slot).was_on, is_on(slot));
     if (is_on(slot) && !was_on) {
         history.forget(slot);
+        trust_waiting(slot);
     }
     return is_on(slot);
+}
+
+void Probe::trust_waiting(int32_t slot) {
+    history.trust(slot, contexts.driver->waiting_rows(slot), contexts.target.n_embd());
 }
 
 void Probe::note_decode() {
@@ -56,8 +61,9 @@ void Probe::note_drafts(std::span<Slot * const> drafting) {
         const int64_t t_start = now_ns(), position = row_position(slot->id);
         of.row_before.assign(row.begin(), row.end());
         if (watch(slot->id)) {
-            const int32_t found = history.find(slot->id, digest_of(row), static_cast<int32_t>(position));
-            if (found == unknown_position && !history.knows(slot->id, static_cast<int32_t>(position))) {
+            const uint64_t digest = digest_of(row);
+            const int32_t  found  = history.find(slot->id, digest, static_cast<int32_t>(position));
+            if (found == unknown_position && (history.is_trusted(slot->id, digest) || !history.knows(slot->id, static_cast<int32_t>(position)))) {
                 continue;    // made while nobody watched, or saved elsewhere: it cannot be named
             }
             contexts.recorder.row(slot->id, fault(slot->id), t_start - std::exchange(of.history_ns, 0), static_cast<int32_t>(position), found,

@@ -82,6 +82,7 @@ private:
     RestoreFault fault(int32_t slot) const { return settings.faults[static_cast<size_t>(slot)]; }
     bool         is_on(int32_t slot) const { return level(slot) != ProbeLevel::Off; }
     bool         watch(int32_t slot);
+    void         trust_waiting(int32_t slot);
     int32_t      row_position(int32_t slot) const { return contexts.driver->n_known(slot) - 1; }
 
     RestoreFault inject(Slot & slot, const Restoring & restoring, bool & is_done);

@@ -29,6 +29,11 @@ public:
     // Whether any row of that position is known.
     bool knows(int32_t slot, int32_t position) const;
 
+    // Rows that are right although nobody saw them made: they were saved with a state, or waited when watching began. They
+    // have no position, and what is made from them is not wrong.
+    void trust(int32_t slot, std::span<const float> rows, int32_t width);
+    bool is_trusted(int32_t slot, uint64_t digest) const;
+
     // The newest row of each of the last `n` positions up to the last of the slot: pairs of position and digest.
     std::vector<int64_t> recent(int32_t slot, int32_t last, int32_t n) const;
 
@@ -48,6 +53,7 @@ public:
     Wrong find_wrong(int32_t slot, std::span<const int32_t> tokens, int32_t n, bool is_all);
 
 private:
+    static constexpr size_t n_trusted = 256;    // more than ever wait in a slot
     static constexpr size_t n_kept = 3;    // rows of a position: decoded again in another batch it may differ in its last bits
     struct Made {
         uint64_t digest = 0;
@@ -56,6 +62,7 @@ private:
     struct OfSlot {
         std::vector<std::array<Made, n_kept>> rows;       // by position, the newest first
         std::vector<Made>                     companion;    // by position
+        std::vector<uint64_t>                 trusted;      // digests
         int32_t                               n_checked = 0;
         Wrong                                 wrong;    // among those
     };
