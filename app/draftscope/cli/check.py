@@ -16,7 +16,7 @@ from draftscope.cli.check_summary import summary_of_check
 from draftscope.cli.check_tables import as_markdown, as_text
 from draftscope.cli.failure import ExitCode, RunError, failure_of, tell
 from draftscope.cli.options import add_engine_options, add_model, at_least, comma_list, one_of
-from draftscope.cli.terminal import ProgressLine
+from draftscope.cli.terminal import ProgressLine, note
 from draftscope.engine.client import make_client
 from draftscope.engine.probes import Fault
 from draftscope.engine.protocol import CheckpointMode, ContextSettings
@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
     plan = make_check_plan(options)
     client = make_client("native", in_process=options.in_process)
     with contextlib.closing(client), ProgressLine(sys.stderr) as progress:
-        result = Check(plan, client, lambda words: progress.show(f"Checking: {words}")).run()
+        result = Check(plan, client, lambda words: _tell(progress, words)).run()
     summary = summary_of_check(result)
     print(json.dumps(summary, indent=2, allow_nan=False) if options.json else as_text(summary))
     if plan.report is not None:
@@ -78,6 +78,14 @@ def run(options: argparse.Namespace) -> int:
     if result.is_interrupted:
         return int(ExitCode.INTERRUPTED)
     return int(ExitCode.RUN_FAILED if summary["differs"] else ExitCode.DONE)
+
+
+def _tell(progress: ProgressLine, words: str) -> None:
+    """On a terminal a line that is drawn over, else a line each."""
+    if sys.stderr.isatty():
+        progress.show(f"Checking: {words}")
+    else:
+        note(f"checking: {words}")
 
 
 def _write(path: Path, text: str) -> None:

@@ -206,10 +206,10 @@ class Check:
         for repeat in range(1, self._plan.n_repeats + 1):
             samples: dict[Fault, Sample] = {}
             faults = (Fault.NONE, self._plan.other)
+            self._tell(f"{way.label}, timed pair {repeat} of {self._plan.n_repeats}")
             for fault in faults if repeat % 2 else reversed(faults):
                 if self._generation.is_interrupted:
                     return
-                self._tell(f"{way.label}, timed pair {repeat} of {self._plan.n_repeats}")
                 sample = self._timed(way.report, fault, repeat)
                 if sample is not None:
                     samples[fault] = sample
