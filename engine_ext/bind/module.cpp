@@ -5,5 +5,6 @@ NB_MODULE(_core, m) {
     m.doc() = "The C++ engine core. Use it through draftscope.engine.native.";
     draftscope::bind::register_errors(m);
     draftscope::bind::register_facts(m);
+    draftscope::bind::register_states(m);
     draftscope::bind::register_engine(m);
 }

@@ -181,7 +181,7 @@ bool Companion::restore_whole(int32_t slot, const std::vector<uint8_t> & of_targ
     };
     target.use_up_steps(slot);
     if (history != nullptr) {
-        history->put_companion(slot);
+        history->forget(slot);
     }
     if (Faults::take(faults.restore)) {
         return false;

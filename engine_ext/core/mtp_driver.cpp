@@ -274,8 +274,11 @@ DecodeStatus MtpDriver::try_draft(Slot & slot, std::span<const float> pending, i
         return DecodeStatus::Failed;
     }
     const std::vector<float> own = at(slot.id).own, row(pending_row(slot.id).begin(), pending_row(slot.id).end());
+    Slot * const             alone[] = {&slot};
+    if (family == MtpFamily::Assistant) {    // it takes the pending row alone, as in any draft
+        forget_waiting(slot.id, n_waiting(slot.id) - 1);
+    }
     set_pending_row(slot.id, pending);
-    Slot * const       alone[] = {&slot};
     const DecodeStatus status  = take_steps(alone, n, Phase::Probe, companion, &trial.logits);
     set_pending_row(slot.id, row);
     at(slot.id).own = own;

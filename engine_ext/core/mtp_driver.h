@@ -54,6 +54,7 @@ public:
 
     // The row that the next draft starts from, n_embd floats; empty: it comes with the next decode. Borrowed.
     std::span<const float> pending_row(int32_t slot) const;
+    std::span<const float> waiting_rows(int32_t slot) const { return at(slot).waiting; }    // all of them, borrowed
 
     // ---- what a restore is made to do wrong, to see it caught
 

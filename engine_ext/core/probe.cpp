@@ -10,11 +10,27 @@ Probe::Probe(Contexts & contexts_, const ProbeSettings & settings_, ArrayRing & 
     if (contexts.driver != nullptr) {
         contexts.companion.history = &history;
         contexts.driver->decoder().on_hidden_row = [this](const Decoder::Row & row, std::span<const float> hidden) {
-            if (is_on(row.seq)) {
+            if (watch(row.seq)) {
+                const int64_t t_start = now_ns();
                 history.note_companion(row.seq, row.position, row.token, hidden);
+                at(row.seq).history_ns += now_ns() - t_start;
             }
         };
     }
+}
+
+// A row is made: whether it is to be noted. Of what was made while the slot was not watched nothing is known.
+bool Probe::watch(int32_t slot) {
+    const bool was_on = std::exchange(at(slot).was_on, is_on(slot));
+    if (is_on(slot) && !was_on) {
+        history.forget(slot);
+        trust_waiting(slot);
+    }
+    return is_on(slot);
+}
+
+void Probe::trust_waiting(int32_t slot) {
+    history.trust(slot, contexts.driver->waiting_rows(slot), contexts.target.n_embd());
 }
 
 void Probe::note_decode() {
@@ -24,7 +40,7 @@ void Probe::note_decode() {
     const std::span<const Decoder::Row> rows = contexts.target.rows();
     for (size_t i = 0; i < rows.size(); i++) {
         const Decoder::Row & row = rows[i];
-        if (row.seq < static_cast<int32_t>(slots.size()) && is_on(row.seq)) {
+        if (row.seq < static_cast<int32_t>(slots.size()) && watch(row.seq)) {
             const int64_t t_start = now_ns();
             history.note(row.seq, row.position, row.token, {contexts.target.hidden_row(static_cast<int32_t>(i)), static_cast<size_t>(contexts.target.n_embd())});
             at(row.seq).history_ns += now_ns() - t_start;
@@ -44,8 +60,12 @@ void Probe::note_drafts(std::span<Slot * const> drafting) {
         }
         const int64_t t_start = now_ns(), position = row_position(slot->id);
         of.row_before.assign(row.begin(), row.end());
-        if (is_on(slot->id)) {
-            const int32_t found = history.find(slot->id, digest_of(row), static_cast<int32_t>(position));
+        if (watch(slot->id)) {
+            const uint64_t digest = digest_of(row);
+            const int32_t  found  = history.find(slot->id, digest, static_cast<int32_t>(position));
+            if (found == unknown_position && (history.is_trusted(slot->id, digest) || !history.knows(slot->id, static_cast<int32_t>(position)))) {
+                continue;    // made while nobody watched, or saved elsewhere: it cannot be named
+            }
             contexts.recorder.row(slot->id, fault(slot->id), t_start - std::exchange(of.history_ns, 0), static_cast<int32_t>(position), found,
                                   contexts.driver->n_waiting(slot->id));
         }

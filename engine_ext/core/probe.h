@@ -75,11 +75,14 @@ private:
         std::vector<float>   row_before;    // that the last draft started from
         std::vector<uint8_t> state;         // noted before the verification
         int32_t              position   = 0;    // of it
+        bool                 was_on     = false;    // when its last row was made
         int64_t              history_ns = 0;    // time that digests took since the last record of it
     };
     OfSlot &     at(int32_t slot) { return slots[static_cast<size_t>(slot)]; }
     RestoreFault fault(int32_t slot) const { return settings.faults[static_cast<size_t>(slot)]; }
     bool         is_on(int32_t slot) const { return level(slot) != ProbeLevel::Off; }
+    bool         watch(int32_t slot);
+    void         trust_waiting(int32_t slot);
     int32_t      row_position(int32_t slot) const { return contexts.driver->n_known(slot) - 1; }
 
     RestoreFault inject(Slot & slot, const Restoring & restoring, bool & is_done);

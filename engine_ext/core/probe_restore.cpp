@@ -51,6 +51,9 @@ bool Probe::end(Slot & slot, Restoring restoring, Mechanism mechanism, int32_t n
     result.t_start_ns         = last_id = std::max(restoring.t_start, last_id + 1);
     const bool has_companion  = contexts.driver != nullptr && contexts.companion.n_draft_held(slot.id) >= 0;
     result.companion_expected = has_companion ? contexts.driver->n_positions(slot.id) : -1;
+    if (contexts.driver != nullptr && restoring.kind != RestoreKind::Rejection && !restoring.saved.empty()) {
+        trust_waiting(slot.id);
+    }
     bool is_done = true;
     result.fault = static_cast<uint8_t>(inject(slot, restoring, is_done));
     if (!is_on(slot.id) || !is_done) {

@@ -74,7 +74,7 @@ void Probe::compare_anew(ProbeResult & result, const Slot & slot, std::span<cons
         }
     }
     fill(result, *nearest);
-    if (result.state_max_abs <= result.state_scatter) {
+    if (are_within_rounding(*nearest, result.state_scatter)) {
         result.state_status = StateStatus::Rounding;
     }
 }

@@ -12,6 +12,7 @@ namespace draftscope {
 namespace {
 
 constexpr size_t header_bytes = 8;    // magic and sequence id
+constexpr double half_step    = 1.0 / 1024;    // between neighbours in half precision, as a share of them
 
 class Reader {
 public:
@@ -59,22 +60,23 @@ std::optional<std::vector<float>> floats_of(std::span<const uint8_t> bytes, cons
 PartDifference compare(std::span<const uint8_t> left, const StatePart & a, std::span<const uint8_t> right, const StatePart & b) {
     constexpr double nan = std::numeric_limits<double>::quiet_NaN();
     if (a.type != b.type || a.n_bytes != b.n_bytes) {
-        return {false, nan, nan};
+        return {false, nan, nan, nan};
     }
     if (std::memcmp(left.data() + a.offset, right.data() + b.offset, a.n_bytes) == 0) {
-        return {true, 0, 0};
+        return {true, 0, 0, 0};
     }
     const auto x = floats_of(left, a), y = floats_of(right, b);
     if (!x.has_value() || !y.has_value()) {
-        return {false, nan, nan};
+        return {false, nan, nan, nan};
     }
-    double largest = 0, sum = 0;
+    double largest = 0, sum = 0, largest_value = 0;
     for (size_t i = 0; i < x->size(); i++) {
         const double d = static_cast<double>((*x)[i]) - static_cast<double>((*y)[i]);
         largest        = std::isnan(d) ? nan : std::max(largest, std::abs(d));
+        largest_value  = std::max({largest_value, std::abs(static_cast<double>((*x)[i])), std::abs(static_cast<double>((*y)[i]))});
         sum += d * d;
     }
-    return {false, largest, std::sqrt(sum / static_cast<double>(x->size()))};
+    return {false, largest, std::sqrt(sum / static_cast<double>(x->size())), largest_value};
 }
 
 }  // namespace
@@ -132,6 +134,11 @@ double largest(const std::vector<LayerDifference> & layers) {
         }
     }
     return most;
+}
+
+bool are_within_rounding(const std::vector<LayerDifference> & layers, double scatter) {
+    const auto is_within = [scatter](const PartDifference & part) { return part.max_abs <= std::max(scatter, half_step * part.largest); };
+    return std::all_of(layers.begin(), layers.end(), [&](const LayerDifference & layer) { return is_within(layer.conv) && is_within(layer.delta); });
 }
 
 std::vector<uint8_t> recurrent_part(std::span<const uint8_t> whole, size_t n_partial) {

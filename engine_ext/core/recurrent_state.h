@@ -25,7 +25,8 @@ std::optional<StateLayout> read_layout(std::span<const uint8_t> bytes);
 
 struct PartDifference {
     bool   is_equal = false;    // bit for bit
-    double max_abs  = 0, rms = 0;    // NaN where the type cannot be computed with or the sizes differ
+    double max_abs = 0, rms = 0;    // NaN where the type cannot be computed with or the sizes differ
+    double largest = 0;    // |value| of either; 0 where they are equal
 };
 
 // Of a layer's two parts.
@@ -38,6 +39,10 @@ std::optional<std::vector<LayerDifference>> compare_states(std::span<const uint8
 
 bool   are_equal(const std::vector<LayerDifference> & layers);
 double largest(const std::vector<LayerDifference> & layers);    // max_abs of any part; NaN where one is
+
+// Keys and values are kept in half precision, so what was computed from them may be off by a step of it where their last bits
+// fell the other way: whether no part differs by more than `scatter`, or than such a step of its largest value.
+bool are_within_rounding(const std::vector<LayerDifference> & layers, double scatter);
 
 // The end of `whole`, libllama's state of a sequence with keys and values, which is laid out as `partial` is: as bytes of
 // a PARTIAL_ONLY state. Empty where it cannot be.

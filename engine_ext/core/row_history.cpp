@@ -70,6 +70,26 @@ int32_t RowHistory::find(int32_t slot, uint64_t digest, int32_t expected) const 
     return unknown_position;
 }
 
+bool RowHistory::knows(int32_t slot, int32_t position) const {
+    const auto & rows = at(slot).rows;
+    return position >= 0 && static_cast<size_t>(position) < rows.size() && rows[static_cast<size_t>(position)].front().token >= 0;
+}
+
+void RowHistory::trust(int32_t slot, std::span<const float> rows, int32_t width) {
+    std::vector<uint64_t> & trusted = at(slot).trusted;
+    for (size_t first = 0; first + static_cast<size_t>(width) <= rows.size(); first += static_cast<size_t>(width)) {
+        if (const uint64_t digest = digest_of(rows.subspan(first, static_cast<size_t>(width))); !is_trusted(slot, digest)) {
+            trusted.push_back(digest);
+        }
+    }
+    trusted.erase(trusted.begin(), trusted.end() - static_cast<ptrdiff_t>(std::min(n_trusted, trusted.size())));
+}
+
+bool RowHistory::is_trusted(int32_t slot, uint64_t digest) const {
+    const std::vector<uint64_t> & trusted = at(slot).trusted;
+    return std::find(trusted.begin(), trusted.end(), digest) != trusted.end();
+}
+
 std::vector<int64_t> RowHistory::recent(int32_t slot, int32_t last, int32_t n) const {
     std::vector<int64_t> found;
     const auto &         rows = at(slot).rows;
@@ -103,8 +123,10 @@ void RowHistory::drop_companion(int32_t slot, int32_t position) {
     }
 }
 
-void RowHistory::put_companion(int32_t slot) {
+void RowHistory::forget(int32_t slot) {
+    at(slot).rows.clear();
     at(slot).companion.clear();
+    at(slot).trusted.clear();
     at(slot).n_checked = 0;
 }
 
@@ -135,6 +157,9 @@ bool RowHistory::is_right(const OfSlot & of, std::span<const int32_t> tokens, si
     }
     if (position > of.rows.size() || of.rows[position - 1].front().token < 0) {
         return true;    // nobody watched when that row was made
+    }
+    if (std::find(of.trusted.begin(), of.trusted.end(), made.digest) != of.trusted.end()) {
+        return true;
     }
     const auto & rows = of.rows[position - 1];
     return std::any_of(rows.begin(), rows.end(), [&](const Made & row) { return row.digest == made.digest && row.token == tokens[position - 1]; });

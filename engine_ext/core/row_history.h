@@ -26,6 +26,14 @@ public:
     // The position whose row that is, `expected` before all others; unknown_position, or zero_row.
     int32_t find(int32_t slot, uint64_t digest, int32_t expected) const;
 
+    // Whether any row of that position is known.
+    bool knows(int32_t slot, int32_t position) const;
+
+    // Rows that are right although nobody saw them made: they were saved with a state, or waited when watching began. They
+    // have no position, and what is made from them is not wrong.
+    void trust(int32_t slot, std::span<const float> rows, int32_t width);
+    bool is_trusted(int32_t slot, uint64_t digest) const;
+
     // The newest row of each of the last `n` positions up to the last of the slot: pairs of position and digest.
     std::vector<int64_t> recent(int32_t slot, int32_t last, int32_t n) const;
 
@@ -33,7 +41,7 @@ public:
 
     void note_companion(int32_t slot, int32_t position, int32_t token, std::span<const float> row);
     void drop_companion(int32_t slot, int32_t position);    // from there on
-    void put_companion(int32_t slot);    // made of a saved state: nothing is known of it
+    void forget(int32_t slot);    // both were put back whole, or nobody watched: nothing is known of what is there now
     void shift(int32_t slot, int32_t n_keep, int32_t n_discard);    // of both
 
     struct Wrong {
@@ -45,6 +53,7 @@ public:
     Wrong find_wrong(int32_t slot, std::span<const int32_t> tokens, int32_t n, bool is_all);
 
 private:
+    static constexpr size_t n_trusted = 256;    // more than ever wait in a slot
     static constexpr size_t n_kept = 3;    // rows of a position: decoded again in another batch it may differ in its last bits
     struct Made {
         uint64_t digest = 0;
@@ -53,6 +62,7 @@ private:
     struct OfSlot {
         std::vector<std::array<Made, n_kept>> rows;       // by position, the newest first
         std::vector<Made>                     companion;    // by position
+        std::vector<uint64_t>                 trusted;      // digests
         int32_t                               n_checked = 0;
         Wrong                                 wrong;    // among those
     };

@@ -41,12 +41,6 @@ def test_wrong_use_exits_with_2_and_a_sentence_first(arguments: list[str], capsy
     assert output.out == ""
 
 
-@pytest.mark.parametrize("command", ["check"])
-def test_a_command_of_a_later_version_is_refused_by_name(command: str, capsys: Output) -> None:
-    assert main.run([command, "demo"]) == ExitCode.WRONG_USE
-    assert f"The command {command} is not built" in capsys.readouterr().err
-
-
 def test_wrong_use_is_told_as_an_object_with_json(capsys: Output) -> None:
     assert main.run(["run", "m.gguf", "--nothing", "--json"]) == ExitCode.WRONG_USE
     error = json.loads(capsys.readouterr().out)["error"]

@@ -26,6 +26,7 @@ def test_a_run_prints_every_key_that_scripts_rely_on(fake_command: Command) -> N
         "decodes",
         "speculation",
         "fallbacks",
+        "probes",
         "records",
         "totals",
         "slot_files",
@@ -85,7 +86,6 @@ def test_where_catch_up_and_replays_go_is_passed_on(fake_command: Command) -> No
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("--prompt", "a", "--probe", "hidden"), "not built in this version"),
         (("--prompt", "a", "--rpc", "127.0.0.1"), "does not name an RPC server"),
         (("--prompt", "a", "--rpc", "[::1]:50052"), "IPv4"),
         (("--prompt", "a", "--rpc", "gpu:50052", "--rpc", "gpu:99999"), "'gpu:99999' is not a number from 1 to 65535"),

@@ -215,3 +215,27 @@ def test_that_what_slots_keep_is_as_asked_for_and_a_context_that_cannot_shift_sa
     context = json.loads(done.stdout)["settings"]["context"]
     kept = ("prompt_checkpoints_mib", "prompt_checkpoint_spacing", "prompt_cache_mib", "use_hooks", "shift")
     assert [context[name] for name in kept] == [5, 64, 7, False, True]
+
+
+@pytest.mark.parametrize("level", ["hidden", "logits", "state"])
+def test_probed_runs_write_the_same_and_sum_up_what_was_found(level: str) -> None:
+    plain, probed = _run(*GREEDY), _run(*GREEDY, "--probe", level)
+    assert _tokens(probed) == _tokens(plain)
+    assert plain["probes"] is None
+    probes = probed["probes"]
+    assert (probes["level"], probed["settings"]["probe"]) == (level, level)
+    assert probes["verdicts"]["by_verdict"] == {"equal": probes["n"]}
+    assert probes["by_kind"] == {"rejection": probes["n"]}
+    assert probes["rows_in_use"]["n"] == probes["rows_in_use"]["n_right"] > 50
+    assert probes["cost"]["probed_ms"] > 0
+    assert 0 < probes["cost"]["share"] < 1
+    assert probes["n_dropped"] == probes["n_not_kept"] == 0
+
+
+def test_the_table_of_a_probed_run_says_what_was_found_and_what_it_took() -> None:
+    command = _command("run", "demo", *GREEDY, "--probe", "state")
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == ExitCode.DONE, done.stderr
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("probes ")]
+    assert "restores at level state: all equal; took " in line
+    assert "probed drafts, each from the row of its true position" in done.stdout

@@ -336,9 +336,9 @@ class SlotLives(RuleBasedStateMachine):
                 self.place.tally.counts[name] += n
 
 
-def live(place: Place, n_sequences: int, **options: Any) -> None:
+def live(place: Place, n_sequences: int, lives: type[SlotLives] = SlotLives, **options: Any) -> None:
     """So many sequences of a kind; raises with the first wrong one. ``options``: of hypothesis."""
-    machine = type("Lives", (SlotLives,), {"place": place})
+    machine = type("Lives", (lives,), {"place": place})
     chosen = settings(
         phases=(Phase.generate,),  # the shortest sequence would take minutes to find
         max_examples=n_sequences,

@@ -96,7 +96,7 @@ class Place:
         self.plain = Plain(plain)
         self.engine = self.bench.backend._engine
         self.checkpoint_budget = self.cache_budget = 0
-        self.n_slots = 1
+        self.n_slots, self.room = 1, Room(1)
         self._state_bytes = self._slot_bytes = 0
         self._measure()
 
@@ -115,7 +115,7 @@ class Place:
     def configure(self, room: Room) -> dict[str, Any]:
         """Fresh contexts; returns the report. Budgets are in bytes: in MiB the states of a tiny model would all fit."""
         self.bench.ring.read()
-        self.n_slots = room.n_slots
+        self.n_slots, self.room = room.n_slots, room
         self.checkpoint_budget = int(room.n_checkpoints * self._state_bytes)
         self.cache_budget = room.n_cached * self._slot_bytes
         return self.engine.configure(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.perf.figures import Figure, as_table
 
-BENCHMARKS = ("ring", "receive", "view", "overhead", "checkpoints", "trace", "window")
+BENCHMARKS = ("ring", "receive", "view", "overhead", "probes", "checkpoints", "trace", "window")
 _DEFAULT_REPEATS = 5
 
 

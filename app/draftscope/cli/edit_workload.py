@@ -29,13 +29,13 @@ class Conversation:
     def prompts(self, replies: Sequence[str], *, is_chat: bool) -> Iterator[Prompt]:
         """The prompt of every turn whose predecessors have replies; when all but the last have, also the edited one."""
         for turn in range(min(len(self.turns), len(replies) + 1)):
-            yield _prompt(self.turns[: turn + 1], replies, is_chat=is_chat)
+            yield talk_prompt(self.turns[: turn + 1], replies, is_chat=is_chat)
         if len(replies) >= len(self.turns) - 1:
             said = (*self.turns[: self.edited_turn], self.edited_text)
-            yield _prompt(said, replies, is_chat=is_chat)
+            yield talk_prompt(said, replies, is_chat=is_chat)
 
 
-def _prompt(said: Sequence[str], replies: Sequence[str], *, is_chat: bool) -> Prompt:
+def talk_prompt(said: Sequence[str], replies: Sequence[str], *, is_chat: bool) -> Prompt:
     """What was said, with the replies in between: as a chat, or as text for models without a chat template."""
     if not is_chat:
         parts = [f"Question: {text}\nAnswer: {reply}\n\n" for text, reply in zip(said[:-1], replies, strict=False)]

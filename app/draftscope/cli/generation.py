@@ -35,6 +35,7 @@ from draftscope.engine.protocol import (
     ModelReport,
     ModelSettings,
     Pieces,
+    ProbeCommand,
     RunReport,
     SlotChanged,
     SlotCommand,
@@ -137,7 +138,17 @@ class Generation:
             return closing
         raise self._refusal(closing, is_about_model=False)
 
-    def _carry_out(self, command: Load | Configure | SlotCommand) -> Closing:
+    def set_probes(self, command: ProbeCommand) -> None:
+        """Change what is measured of restores, or what they are made to do wrong, and wait.
+
+        Raises:
+            EngineError: refused or died.
+        """
+        closing = self._carry_out(command)
+        if not isinstance(closing, Done):
+            raise self._refusal(closing, is_about_model=False)
+
+    def _carry_out(self, command: Load | Configure | SlotCommand | ProbeCommand) -> Closing:
         with self.interruptible():
             self._client.send(command)
             return self._wait_for({command.id})[command.id]

@@ -12,11 +12,8 @@ from typing import Any, NoReturn
 from draftscope import __version__
 from draftscope.cli.failure import ExitCode, UsageError, failure_of, tell
 
-COMMANDS = ("run", "chat", "bench", "info", "export", "diff", "report", "doctor", "desktop")
+COMMANDS = ("run", "chat", "bench", "check", "info", "export", "diff", "report", "doctor", "desktop")
 """Names of the commands; each is a module of this package."""
-
-_NOT_BUILT = ("check",)
-"""Names that are kept for commands of later versions."""
 
 _DESCRIPTION = "Inspect speculative decoding with multi-token prediction (MTP) in llama.cpp."
 
@@ -57,7 +54,7 @@ class Parser(argparse.ArgumentParser):
 
 def is_command_line(arguments: Sequence[str]) -> bool:
     """Whether the arguments (without the program's name) are for this module rather than for the window."""
-    return bool(arguments) and arguments[0] in (*COMMANDS, *_NOT_BUILT, "--version", "--help", "-h")
+    return bool(arguments) and arguments[0] in (*COMMANDS, "--version", "--help", "-h")
 
 
 def make_parser(command: str | None = None) -> Parser:
@@ -100,8 +97,6 @@ def _discard_output() -> None:
 def _run(arguments: list[str]) -> int:
     command = next((name for name in COMMANDS if arguments[:1] == [name]), None)
     try:
-        if arguments[:1] and arguments[0] in _NOT_BUILT:
-            raise UsageError(f"The command {arguments[0]} is not built in this version.", "See 'draftscope --help'.")
         options = make_parser(command).parse_args(arguments)
         return int(options.run(options))
     except SystemExit as end:

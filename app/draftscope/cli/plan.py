@@ -11,6 +11,7 @@ from draftscope.cli.format_options import format_of
 from draftscope.cli.options import DEMO, context_settings, model_settings, prompts_of, with_given
 from draftscope.cli.prompts import RunPrompt, deal
 from draftscope.cli.slot_files import SlotFile, check_slot_files
+from draftscope.engine.probes import ProbeLevel
 from draftscope.engine.protocol import ANY_SLOT, ContextSettings, ModelSettings, Prompt, SlotFacts, SlotTask
 
 MAX_DEFAULT_SLOTS = 4
@@ -31,6 +32,7 @@ class Plan:
     may_reuse: bool = True
     restored: tuple[SlotFile, ...] = ()
     saved: tuple[SlotFile, ...] = ()
+    probe: ProbeLevel = ProbeLevel.OFF
 
     def tasks(self, n_slots: int, held: Mapping[int, SlotFacts] | None = None) -> tuple[Tasks, Tasks]:
         """The tasks to start together on the slots that the engine granted, and those that wait for a free slot.
@@ -83,11 +85,9 @@ def make_plan(options: argparse.Namespace) -> Plan:
     """Check the options against each other and fill in what they leave out.
 
     Raises:
-        UsageError: options that exclude each other, miss each other, or are not built in this version.
+        UsageError: options that exclude each other, or miss each other.
         InputError: the prompts file, or that of a grammar or schema, cannot be used.
     """
-    if options.probe != "off":
-        raise UsageError(f"Probing at level {options.probe} is not built in this version.", "Leave --probe at off.")
     model = model_settings(options)
     check_slot_files(options)
     prompts = [with_given(prompt, options) for prompt in _prompts(options)]
@@ -106,6 +106,7 @@ def make_plan(options: argparse.Namespace) -> Plan:
         may_reuse=not options.no_reuse,
         restored=tuple(options.restore_slot),
         saved=tuple(options.save_slot),
+        probe=ProbeLevel(options.probe),
     )
 
 

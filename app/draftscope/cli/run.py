@@ -23,6 +23,7 @@ from draftscope.cli.options import (
     at_least,
 )
 from draftscope.cli.plan import Plan, make_plan
+from draftscope.cli.probe_summary import probes_as_json
 from draftscope.cli.rpc_option import TRUST
 from draftscope.cli.run_summary import RunSummary
 from draftscope.cli.run_table import as_text
@@ -30,6 +31,8 @@ from draftscope.cli.slot_files import SlotFiles, add_slot_file_options
 from draftscope.cli.terminal import note
 from draftscope.cli.trace_recorder import recording
 from draftscope.engine.client import Client, make_client
+from draftscope.engine.probes import ProbeLevel
+from draftscope.engine.protocol import SetProbe
 from draftscope.trace.errors import TraceError
 
 _EPILOG = f"""\
@@ -59,7 +62,10 @@ def add_parser(subparsers: Any) -> None:
     speculation = parser.add_argument_group("slots and speculation")
     speculation.add_argument("--slots", metavar="N", type=at_least(1), help="default: one a prompt, at most 4; demo: 4")
     speculation.add_argument(
-        "--probe", choices=("off", "hidden", "logits", "state"), default="off", help="measure restores (default off)"
+        "--probe",
+        choices=[level.value for level in ProbeLevel],
+        default=ProbeLevel.OFF.value,
+        help="measure restores: hidden rows, also the drafts from them, also recurrent states (default off)",
     )
     add_speculation_options(speculation)
     add_slot_file_options(parser.add_argument_group("what slots hold"))
@@ -89,6 +95,8 @@ def _run(plan: Plan, client: Client, options: argparse.Namespace) -> int:
     with view:
         model = generation.load(plan.model, plan.context)
         view.on_loaded(model)
+        if plan.probe is not ProbeLevel.OFF:
+            generation.set_probes(SetProbe(generation.next_id(), plan.probe))
         held = slot_files.restore(generation, plan.restored, model)
         first, waiting = plan.tasks(model.n_slots, held)
         view.on_start({(p, t.slot): held[t.slot].text for p, t in first if t.prompt.is_continuation})
@@ -100,6 +108,7 @@ def _run(plan: Plan, client: Client, options: argparse.Namespace) -> int:
                 recorder.add_memory(time.monotonic_ns(), outcome.reports[-1].memory)
         slot_files.save(generation, plan.saved)
     summary = RunSummary(plan, model, outcome, view.store, client.n_dropped, slot_files).as_json()
+    summary["probes"] = probes_as_json(view.store, plan.probe, client.n_arrays_dropped)
     print(json.dumps(summary, indent=2, allow_nan=False) if options.json else as_text(summary))
     return _exit_code(outcome, recorder.error if recorder else None, slot_files.errors)
 

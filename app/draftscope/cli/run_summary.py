@@ -34,6 +34,7 @@ def settings_of(plan: Plan) -> dict[str, Any]:
         "stop": list(plan.stop),
         "ignore_eos": plan.ignore_eos,
         "reuse": plan.may_reuse,
+        "probe": plan.probe.value,
     }
 
 

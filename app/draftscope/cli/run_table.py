@@ -82,6 +82,7 @@ def _lines(summary: dict[str, Any]) -> Iterator[str]:
     for slot in summary["slots"]:
         if not slot["n_reused"] and slot["reuse"] in _SURPRISING:
             yield f"prompt {slot['prompt'] + 1:<4} {reuse_clause(0, slot['reuse'], slot['n_prompt'])}"
+    yield from _probes(summary.get("probes"))
     yield from _fallbacks(summary["fallbacks"])
     yield from _slot_files(summary["slot_files"])
     totals = summary["totals"]
@@ -113,3 +114,22 @@ def _time(durations: dict[str, Any] | None) -> str:
     if not durations:
         return ""
     return f" (median {duration(durations['median'] * 1e3)}, p99 {duration(durations['p99'] * 1e3)})"
+
+
+def _probes(probes: dict[str, Any] | None) -> Iterator[str]:
+    """What was measured of restores; None: nothing was to be."""
+    if probes is None:
+        return
+    verdicts, cost = probes["verdicts"], probes["cost"]
+    took = f"; took {duration(cost['probed_ms'] * 1e6)}, {percent_or_dash(cost['share'])} of the time"
+    if not probes["n"]:
+        yield f"probes      no restores, so nothing to compare at level {probes['level']}"
+    elif verdicts["n_differing"]:
+        n, first = verdicts["n_differing"], verdicts["first"][0]
+        yield f"probes      {n} of {_count(probes['n'], 'restore')} differ, such as {first}{took}"
+    else:
+        yield f"probes      {_count(probes['n'], 'restore')} at level {probes['level']}: all equal{took}"
+    if words := probes["rows_in_use"]["words"]:
+        yield f"{'':<12}{words}"
+    if lost := probes["n_dropped"] + probes["n_not_kept"]:
+        yield f"{'':<12}{_count(lost, 'array')} of probes could not be kept"

@@ -64,8 +64,8 @@ class StateStatus(IntEnum):
     """How the recurrent state after a restore compares with the one before the save.
 
     A native rollback saves nothing: there it is compared with decoding the same tokens anew, in three ways. ROUNDING:
-    none of them gives the same bits, and the state is no further from the nearest than they are from each other
-    (``state_scatter``).
+    none of them gives the same bits, and no part of the state is further from the nearest than they are from each other
+    (``state_scatter``), or than a step of half precision, in which keys and values are kept, of its largest value.
     """
 
     NOT_PROBED = 0
