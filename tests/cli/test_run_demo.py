@@ -19,6 +19,7 @@ import pytest
 
 from draftscope.cli.failure import ExitCode
 from draftscope.engine.events import Kind
+from draftscope.engine.probes import ArrayKind
 from draftscope.trace.errors import TraceError
 from draftscope.trace.tracefile import read_trace
 
@@ -239,3 +240,13 @@ def test_the_table_of_a_probed_run_says_what_was_found_and_what_it_took() -> Non
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("probes ")]
     assert "restores at level state: all equal; took " in line
     assert "probed drafts, each from the row of its true position" in done.stdout
+
+
+def test_the_trace_of_a_probed_run_holds_what_was_measured(tmp_path: Path) -> None:
+    path = tmp_path / "probed.dscope"
+    command = _command("run", "demo", *GREEDY, "--probe", "state", "--trace", str(path), "--json")
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == ExitCode.DONE, done.stderr
+    store = read_trace(path).store
+    assert len(store.probes) == json.loads(done.stdout)["probes"]["n"] > 20
+    assert {ArrayKind.ROWS, ArrayKind.LAYERS, ArrayKind.DRAFT_TOKENS} <= {array.kind for array in store.arrays()}
