@@ -86,8 +86,8 @@ def _worth(way: Summary) -> Iterator[str]:
         yield (
             f"without the hook the hidden row would be wrong after {n_off:,} of {n_rows:,} {name} (max |d| "
             f"{figure(min(sizes))} to {figure(max(sizes))}); it would change {n_changed:,}/{n:,} draft-logit vectors "
-            f"and {n_top:,} of {n:,} likeliest tokens, and of {n_followed:,} tokens that followed these drafts would "
-            f"have {other:,} instead of {saved:,}."
+            f"and {n_top:,} of {n:,} likeliest tokens, and of {n_followed:,} tokens that followed, these "
+            f"drafts would have {other:,} right instead of {saved:,}."
         )
 
 
