@@ -70,9 +70,9 @@ def test_positions_in_the_counters_are_those_of_the_slots(trace: Trace, exported
     rounds = trace.store.kind(Kind.ROUND)
     for slot in (0, 1):
         target = [value for _, value in found.counters[f"slot {slot}: target position"]]
-        last = int(rounds["position"][rounds["slot"] == slot][-1])
+        most = int(rounds["position"][rounds["slot"] == slot].max())  # of the longest of the slot's tasks
         # The draft that was decoded last may reach beyond what was accepted of it.
-        assert last - 1 <= max(target) <= last + 3
+        assert most - 1 <= max(target) <= most + 3
     assert max(value for _, value in found.counters["checkpoints in host memory"]) > 100_000
 
 
