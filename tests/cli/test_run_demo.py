@@ -226,7 +226,8 @@ def test_probed_runs_write_the_same_and_sum_up_what_was_found(level: str) -> Non
     assert plain["probes"] is None
     probes = probed["probes"]
     assert (probes["level"], probed["settings"]["probe"]) == (level, level)
-    assert probes["verdicts"]["by_verdict"] == {"equal": probes["n"]}
+    assert set(probes["verdicts"]["by_verdict"]) <= {"equal", "rounding"}
+    assert probes["verdicts"]["n_differing"] == 0 < probes["n"]
     assert probes["by_kind"] == {"rejection": probes["n"]}
     assert probes["rows_in_use"]["n"] == probes["rows_in_use"]["n_right"] > 50
     assert probes["cost"]["probed_ms"] > 0

@@ -105,6 +105,6 @@ def differing(probes: Probes) -> list[Verdict]:
 
 
 def assert_equal(probes: Probes) -> None:
-    """All were compared, and nothing differs."""
+    """All were compared, and nothing differs; after a native rollback within what decoding anew rounds."""
     assert len(probes) > 0
-    assert np.unique(verdicts_of(probes)).tolist() == [Verdict.EQUAL]
+    assert set(np.unique(verdicts_of(probes)).tolist()) <= {Verdict.EQUAL, Verdict.ROUNDING}
