@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -106,6 +107,13 @@ Header check(const std::vector<uint8_t> & bytes) {
 }
 
 }  // namespace
+
+void SlotImage::take_checkpoints(const std::vector<PromptCheckpoint> & of_slot) {
+    checkpoints.clear();
+    std::copy_if(of_slot.begin(), of_slot.end(), std::back_inserter(checkpoints), [this](const PromptCheckpoint & checkpoint) {
+        return !has_rows || (checkpoint.rows.n_missing == rows.n_missing && checkpoint.rows.n_positions <= rows.n_positions);
+    });
+}
 
 int64_t SlotImage::size_bytes() const {
     size_t sum = tokens.size() * sizeof(int32_t) + target.size() + draft.size() + rows.rows.size() * sizeof(float);

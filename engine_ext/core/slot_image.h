@@ -18,6 +18,9 @@ struct SlotImage {
     MtpState             rows;
     std::vector<PromptCheckpoint> checkpoints;    // in the order of positions; the bytes of an image hold the newest few
 
+    // Those of the slot that go with the image: whose rows are known from the same position on as the slot's are now.
+    void take_checkpoints(const std::vector<PromptCheckpoint> & of_slot);
+
     int64_t size_bytes() const;
 };
 

@@ -282,7 +282,7 @@ void SlotMemory::store(const Slot & slot) {
     }
     try {
         SlotImage stored   = image(slot, Operation::CacheStore);
-        stored.checkpoints = checkpoints.of(slot.id);
+        stored.take_checkpoints(checkpoints.of(slot.id));
         if (!cache.fits(stored.size_bytes())) {
             stored.checkpoints.clear();
         }

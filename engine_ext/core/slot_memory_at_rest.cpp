@@ -107,7 +107,7 @@ SlotImage SlotMemory::capture(const Slot & slot) const {
 void SlotMemory::put(Slot & slot, SlotImage image, Operation operation) {
     const std::vector<int32_t> tokens = slot.tokens;
     SlotImage                  before = capture(slot);
-    before.checkpoints                = checkpoints.of(slot.id);
+    before.take_checkpoints(checkpoints.of(slot.id));
     if (place(slot, std::move(image), operation)) {
         return;
     }

@@ -49,8 +49,8 @@ void Engine::fork_slot(int32_t id, int32_t to) {
     if (id == to) {
         throw EngineError("bad_settings", "Slot " + std::to_string(id) + " cannot be forked to itself.", "Choose another slot.");
     }
-    SlotImage image   = parts->slot_memory->image(from, Operation::Fork);
-    image.checkpoints = parts->slot_memory->prompt_checkpoints().of(id);
+    SlotImage image = parts->slot_memory->image(from, Operation::Fork);
+    image.take_checkpoints(parts->slot_memory->prompt_checkpoints().of(id));
     parts->slot_memory->put(slot, std::move(image), Operation::Fork);
     assert_sound();
 }
@@ -64,7 +64,7 @@ void Engine::shift_slot(int32_t id, int32_t n_keep, int32_t n_discard) {
 std::vector<uint8_t> Engine::save_slot(int32_t id) {
     const Slot & slot = slot_at_rest(id);
     SlotImage    image = parts->slot_memory->image(slot, Operation::SlotSave);
-    image.checkpoints  = parts->slot_memory->prompt_checkpoints().of(id);
+    image.take_checkpoints(parts->slot_memory->prompt_checkpoints().of(id));
     return encode(image, parts->target->n_embd());
 }
 
