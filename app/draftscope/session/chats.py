@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
@@ -13,13 +12,19 @@ from draftscope.engine.dialogue import Dialogue, DialogueError, Turn
 from draftscope.engine.dialogue_file import load_dialogue, save_dialogue
 from draftscope.engine.errors import ErrorCode, ErrorReport
 from draftscope.engine.events import Kind, Origin, Records, SlotState
-from draftscope.engine.protocol import ContextSettings, Failed, Finished, Prompt, SamplingSettings, SlotResult, SlotTask
+from draftscope.engine.protocol import (
+    ContextSettings,
+    Failed,
+    Finished,
+    Prompt,
+    SamplingSettings,
+    SlotResult,
+    SlotTask,
+)
+from draftscope.session.chat_host import ChatHost
 from draftscope.session.run_setup import SetupValues
 from draftscope.session.slot_chat import SlotChat
 from draftscope.session.state import SessionState
-
-if TYPE_CHECKING:
-    from draftscope.session.shown_run import ShownRun
 
 DEFAULTS = SetupValues(ContextSettings(), SamplingSettings(), 256, (), False, ())
 """How answers are generated where nobody gave a setup."""
@@ -42,7 +47,7 @@ class Chats(QObject):
     changed = Signal(int)
     """The conversation of this slot, or what it is doing, has changed."""
 
-    def __init__(self, session: ShownRun, parent: QObject | None = None) -> None:
+    def __init__(self, session: ChatHost, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.values: Callable[[], SetupValues] = lambda: DEFAULTS
         self._session = session
