@@ -62,7 +62,7 @@ void Probe::note_drafts(std::span<Slot * const> drafting) {
         of.row_before.assign(row.begin(), row.end());
         if (watch(slot->id)) {
             const uint64_t digest = digest_of(row);
-            const int32_t  found  = history.find(slot->id, digest, static_cast<int32_t>(position));
+            const int32_t  found  = history.find(slot->id, digest, static_cast<int32_t>(position), slot->tokens);
             if (found == unknown_position && (history.is_trusted(slot->id, digest) || !history.knows(slot->id, static_cast<int32_t>(position)))) {
                 continue;    // made while nobody watched, or saved elsewhere: it cannot be named
             }

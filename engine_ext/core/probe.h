@@ -14,6 +14,7 @@
 #include "scheduler.h"
 
 #include <deque>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -87,12 +88,12 @@ private:
 
     RestoreFault inject(Slot & slot, const Restoring & restoring, bool & is_done);
     bool         skip_layer(const Slot & slot, const Restoring & restoring, bool & is_done);
-    void         compare_pending_rows(Open & open, const Restoring & restoring);
+    void         compare_pending_rows(Open & open, const Slot & slot, const Restoring & restoring);
     void         compare_companion(ProbeResult & result, const Slot & slot, bool is_all);
     void         compare_recurrent(ProbeResult & result, const Slot & slot, std::span<const uint8_t> state);
     void         compare_saved(ProbeResult & result, std::span<const uint8_t> saved, std::span<const uint8_t> after);
     void         compare_anew(ProbeResult & result, const Slot & slot, std::span<const uint8_t> after);
-    void         fill(ProbeResult & result, const std::vector<LayerDifference> & layers);
+    void         fill(ProbeResult & result, const std::vector<LayerDifference> & layers, std::optional<double> scatter = {});
     bool         is_due(const Open & open, const Slot & slot) const;
     void         try_rows(Open & open, Slot & slot);
     void         compare_drafts(Open & open);

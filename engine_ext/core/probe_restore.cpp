@@ -59,7 +59,7 @@ bool Probe::end(Slot & slot, Restoring restoring, Mechanism mechanism, int32_t n
     if (!is_on(slot.id) || !is_done) {
         return is_done;
     }
-    compare_pending_rows(open, restoring);
+    compare_pending_rows(open, slot, restoring);
     result.companion_n = has_companion ? contexts.companion.n_draft_held(slot.id) : -1;
     if (level(slot.id) == ProbeLevel::State) {
         compare_recurrent(result, slot, state);
@@ -125,19 +125,18 @@ bool Probe::skip_layer(const Slot & slot, const Restoring & restoring, bool & is
     return true;
 }
 
-void Probe::compare_pending_rows(Open & open, const Restoring & restoring) {
-    const int32_t slot = open.result.slot;
-    if (contexts.driver == nullptr || restoring.saved.empty() || contexts.driver->pending_row(slot).size() != restoring.saved.size()) {
+void Probe::compare_pending_rows(Open & open, const Slot & slot, const Restoring & restoring) {
+    if (contexts.driver == nullptr || restoring.saved.empty() || contexts.driver->pending_row(slot.id).size() != restoring.saved.size()) {
         return;
     }
     ProbeResult &                result   = open.result;
-    const std::span<const float> restored = contexts.driver->pending_row(slot);
+    const std::span<const float> restored = contexts.driver->pending_row(slot.id);
     const RowDifference          of_restored = compare_rows(restoring.saved, restored), of_without = compare_rows(restoring.saved, restoring.without);
     open.restored               = digest_of(restored);
     result.row_width            = static_cast<int32_t>(restored.size());
-    result.row_position         = row_position(slot);
-    result.restored_position    = history.find(slot, open.restored, result.row_position);
-    result.without_position     = history.find(slot, digest_of(restoring.without), result.row_position);
+    result.row_position         = row_position(slot.id);
+    result.restored_position    = history.find(slot.id, open.restored, result.row_position, slot.tokens);
+    result.without_position     = history.find(slot.id, digest_of(restoring.without), result.row_position, slot.tokens);
     result.restored_n_differing = of_restored.n_differing;
     result.restored_worst       = of_restored.worst;
     result.restored_max_abs     = of_restored.max_abs;
@@ -152,7 +151,7 @@ void Probe::compare_pending_rows(Open & open, const Restoring & restoring) {
     rows.insert(rows.end(), restored.begin(), restored.end());
     rows.insert(rows.end(), restoring.without.begin(), restoring.without.end());
     arrays.push(result.t_start_ns, ArrayKind::Rows, rows, {3, restored.size()});
-    const std::vector<int64_t> recent = history.recent(slot, result.row_position, n_fingerprints);
+    const std::vector<int64_t> recent = history.recent(slot.id, result.row_position, n_fingerprints);
     arrays.push(result.t_start_ns, ArrayKind::Fingerprints, recent, {recent.size() / 2, 2});
 }
 

@@ -73,13 +73,12 @@ void Probe::compare_anew(ProbeResult & result, const Slot & slot, std::span<cons
             result.state_scatter = std::max(result.state_scatter, largest(compare_states(anew[i], anew[j]).value_or(std::vector<LayerDifference>())));
         }
     }
-    fill(result, *nearest);
-    if (are_within_rounding(*nearest, result.state_scatter)) {
-        result.state_status = StateStatus::Rounding;
-    }
+    fill(result, *nearest, result.state_scatter);
 }
 
-void Probe::fill(ProbeResult & result, const std::vector<LayerDifference> & layers) {
+// scatter: of what is compared, differences that may be rounding; none: every bit counts.
+void Probe::fill(ProbeResult & result, const std::vector<LayerDifference> & layers, std::optional<double> scatter) {
+    const auto is_same = [scatter](const PartDifference & part) { return part.is_equal || (scatter.has_value() && is_within_rounding(part, *scatter)); };
     std::vector<double> values;
     double              sum = 0;
     int32_t             n_parts = 0;
@@ -87,7 +86,7 @@ void Probe::fill(ProbeResult & result, const std::vector<LayerDifference> & laye
     result.n_layers_differing = 0;
     result.state_max_abs = result.state_rms = 0;
     for (size_t i = 0; i < layers.size(); i++) {
-        result.n_layers_differing += layers[i].conv.is_equal && layers[i].delta.is_equal ? 0 : 1;
+        result.n_layers_differing += is_same(layers[i].conv) && is_same(layers[i].delta) ? 0 : 1;
         for (const PartDifference * part : {&layers[i].conv, &layers[i].delta}) {
             if (!part->is_equal && (result.worst_layer < 0 || !(part->max_abs <= result.state_max_abs))) {
                 result.worst_layer   = static_cast<int32_t>(i);
@@ -101,7 +100,7 @@ void Probe::fill(ProbeResult & result, const std::vector<LayerDifference> & laye
         }
     }
     result.state_rms    = std::sqrt(sum / std::max(1, n_parts));
-    result.state_status = are_equal(layers) ? StateStatus::Equal : StateStatus::Differs;
+    result.state_status = are_equal(layers) ? StateStatus::Equal : result.n_layers_differing == 0 ? StateStatus::Rounding : StateStatus::Differs;
     arrays.push(result.t_start_ns, ArrayKind::Layers, values, {layers.size(), 2, 2});
 }
 

@@ -12,7 +12,6 @@ namespace draftscope {
 namespace {
 
 constexpr size_t header_bytes = 8;    // magic and sequence id
-constexpr double half_step    = 1.0 / 1024;    // between neighbours in half precision, as a share of them
 
 class Reader {
 public:
@@ -136,9 +135,9 @@ double largest(const std::vector<LayerDifference> & layers) {
     return most;
 }
 
-bool are_within_rounding(const std::vector<LayerDifference> & layers, double scatter) {
-    const auto is_within = [scatter](const PartDifference & part) { return part.max_abs <= std::max(scatter, half_step * part.largest); };
-    return std::all_of(layers.begin(), layers.end(), [&](const LayerDifference & layer) { return is_within(layer.conv) && is_within(layer.delta); });
+bool is_within_rounding(const PartDifference & part, double scatter) {
+    constexpr double half_step = 1.0 / 1024;    // between neighbours in half precision, as a share of them
+    return part.max_abs <= std::max(scatter, half_step * part.largest);
 }
 
 std::vector<uint8_t> recurrent_part(std::span<const uint8_t> whole, size_t n_partial) {

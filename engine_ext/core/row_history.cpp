@@ -51,13 +51,16 @@ void RowHistory::note(int32_t slot, int32_t position, int32_t token, std::span<c
     made.front() = fresh;
 }
 
-int32_t RowHistory::find(int32_t slot, uint64_t digest, int32_t expected) const {
+int32_t RowHistory::find(int32_t slot, uint64_t digest, int32_t expected, std::span<const int32_t> tokens) const {
     if (digest == 0) {
         return zero_row;
     }
     const auto & rows = at(slot).rows;
     const auto   has  = [&](size_t position) {
-        return std::any_of(rows[position].begin(), rows[position].end(), [digest](const Made & made) { return made.token >= 0 && made.digest == digest; });
+        const bool is_expected = static_cast<int32_t>(position) == expected && position < tokens.size();
+        return std::any_of(rows[position].begin(), rows[position].end(), [&](const Made & made) {
+            return made.token >= 0 && made.digest == digest && (!is_expected || made.token == tokens[position]);
+        });
     };
     if (expected >= 0 && static_cast<size_t>(expected) < rows.size() && has(static_cast<size_t>(expected))) {
         return expected;

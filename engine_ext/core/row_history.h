@@ -23,8 +23,9 @@ public:
     // The target has made this row of a token at a position.
     void note(int32_t slot, int32_t position, int32_t token, std::span<const float> row);
 
-    // The position whose row that is, `expected` before all others; unknown_position, or zero_row.
-    int32_t find(int32_t slot, uint64_t digest, int32_t expected) const;
+    // The position whose row that is, `expected` before all others, where it must be the row of the token that the slot has
+    // there, and not of a rejected one; unknown_position, or zero_row.
+    int32_t find(int32_t slot, uint64_t digest, int32_t expected, std::span<const int32_t> tokens) const;
 
     // Whether any row of that position is known.
     bool knows(int32_t slot, int32_t position) const;

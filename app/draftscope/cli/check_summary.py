@@ -33,7 +33,7 @@ DEFINITIONS = {
     "the slot; n_followed tokens followed within the length of these drafts",
     "state": "recurrent state after the restore against the one saved; after a native rollback against decoding the "
     "tokens anew: rounding means no further away than such decodings are from each other (scatter), or than a step of "
-    "half precision, in which keys and values are kept, of the largest value",
+    "half precision, in which F16 models are computed, of the largest value",
     "tokens": "replies at temperature 0 against those without MTP; near_tie: the two tokens' logits are nearer than "
     f"{NEAR_TIE}, by their probabilities; perhaps: the probability of one is not on record (it was drafted)",
     "timed": "probing off, hidden rows put back against the fault (omit_hook unless another was asked for), in turn; "

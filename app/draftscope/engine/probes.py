@@ -65,7 +65,7 @@ class StateStatus(IntEnum):
 
     A native rollback saves nothing: there it is compared with decoding the same tokens anew, in three ways. ROUNDING:
     none of them gives the same bits, and no part of the state is further from the nearest than they are from each other
-    (``state_scatter``), or than a step of half precision, in which keys and values are kept, of its largest value.
+    (``state_scatter``), or than a step of half precision, in which F16 models are computed, of its largest value.
     """
 
     NOT_PROBED = 0
@@ -158,7 +158,7 @@ PROBE_COLUMNS = (
     Column("restored_accepted", "<i4", "", f"of the draft from {_OF_ROW}"),
     Column("without_accepted", "<i4", "", f"of the draft from {_OF_WITHOUT}"),
     Column("n_layers", "<i4", "", "recurrent layers compared"),
-    Column("n_layers_differing", "<i4", "", "layers with any bit that differs"),
+    Column("n_layers_differing", "<i4", "", "that differ in any bit; after a native rollback beyond rounding"),
     Column("worst_layer", "<i4", "", "recurrent layer that differs most, counted from 0; -1: none does"),
     Column("slot", "<i2", "", "slot"),
     Column("level", "<u1", "", "number of the ProbeLevel"),
