@@ -34,6 +34,8 @@ AS_WITHOUT = {
     [
         (AS_WITHOUT, Fault.OMIT_HOOK),
         (AS_WITHOUT | {"restored_position": -2}, Fault.ZERO_ROW),
+        ({"restored_position": -2, "without_position": -2, "without_n_differing": 0}, Fault.ZERO_ROW),  # saved so
+        ({"restored_position": 17}, Fault.STALE_ROW),  # saved so
         (AS_WITHOUT | {"restored_position": 17, "restored_max_abs": 2.0}, Fault.STALE_ROW),
         (AS_WITHOUT | {"restored_position": -1, "restored_max_abs": 2.0}, Fault.STALE_ROW),
         ({"state_status": StateStatus.DIFFERS, "worst_layer": 2, "n_layers": 6}, Fault.SKIP_LAYER),

@@ -12,6 +12,7 @@ from draftscope.engine.events import ENGINE_TRACK, Kind, Mechanism, Operation, P
 from draftscope.engine.probes import (
     FAULTS,
     PROBE_COLUMNS,
+    UNKNOWN_POSITION,
     ZERO_ROW,
     Fault,
     RestoreKind,
@@ -172,6 +173,14 @@ CASES = (
     ({}, Verdict.EQUAL, "equal"),
     (STALE, Verdict.ROW_OF_OTHER_POSITION, "row differs: it is the row of position 43, expected 40"),
     (STALE | {"restored_position": ZERO_ROW}, Verdict.ROW_ZERO, "row is zero"),
+    ({"restored_position": ZERO_ROW}, Verdict.ROW_ZERO, "row is zero, and was saved so"),
+    (
+        {"restored_position": 43},
+        Verdict.ROW_OF_OTHER_POSITION,
+        "row was saved wrong: it is the row of position 43, expected 40",
+    ),
+    ({"restored_position": UNKNOWN_POSITION}, Verdict.EQUAL, "equal"),
+    ({"restored_position": ZERO_ROW, "row_position": -1}, Verdict.EQUAL, "equal"),
     (
         STALE | {"restored_position": -1},
         Verdict.ROW_UNKNOWN,
@@ -248,6 +257,17 @@ def test_a_difference_stands_beside_its_effect_which_may_be_none() -> None:
     assert effect_of(probe(**STALE, n_vocab=0)).matters is None
     assert effect_of(probe()).matters is False
     assert effect_of(probe(companion_n=38)).matters is None
+    assert effect_of(probe(restored_position=43)) == (
+        None,
+        "the saved row is wrong itself, so drafts from it do not tell what this does",
+    )
+
+
+def test_layers_that_are_off_by_more_than_rounding_after_a_rollback_are_counted_as_such() -> None:
+    differing = {"state_status": StateStatus.DIFFERS, "state_max_abs": 0.5, "worst_layer": 3, "n_layers_differing": 2}
+    assert verdict_words(probe(**differing)).endswith("(2 of 18 recurrent layers differ)")
+    words = verdict_words(probe(**differing, mechanism=Mechanism.ROLLBACK))
+    assert words.endswith("(2 of 18 recurrent layers differ by more than rounding)")
 
 
 def test_a_table_has_the_verdict_in_few_words() -> None:

@@ -51,8 +51,11 @@ def causes_of(probes: Probes) -> NDArray[np.uint8]:
 
 
 def _is_as_without(probes: Probes) -> NDArray[np.bool_]:
-    """Whether the row in use is the one that would be there without the hook, by all that is known of both."""
-    is_same = np.ones(len(probes), bool)
+    """Whether the row in use is the one that would be there without the hook, by all that is known of both.
+
+    Of a row that was saved wrong this says nothing: it is in use with the hook.
+    """
+    is_same = probes["restored_n_differing"] > 0
     for name in ("position", "n_differing", "max_abs", "rms", "worst"):
         is_same &= probes[f"restored_{name}"] == probes[f"without_{name}"]
     return is_same

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from draftscope.base import units
+from draftscope.engine.events import Mechanism
 from draftscope.engine.probes import UNKNOWN_POSITION, ZERO_ROW, Probes, StateStatus
 
 
@@ -71,7 +72,12 @@ PARTS = ("conv", "delta-net")
 
 def _other_row(probe: Any) -> str:
     found, expected = int(probe["restored_position"]), int(probe["row_position"])
-    return f"row differs: it is the row of position {found:,}, expected {expected:,}"
+    what = "row was saved wrong" if int(probe["restored_n_differing"]) == 0 else "row differs"
+    return f"{what}: it is the row of position {found:,}, expected {expected:,}"
+
+
+def _zero_row(probe: Any) -> str:
+    return "row is zero, and was saved so" if int(probe["restored_n_differing"]) == 0 else "row is zero"
 
 
 def _unknown_row(probe: Any) -> str:
@@ -84,7 +90,8 @@ def _unknown_row(probe: Any) -> str:
 def _state(probe: Any) -> str:
     n, n_layers = int(probe["n_layers_differing"]), int(probe["n_layers"])
     largest, part = units.figure(float(probe["state_max_abs"])), PARTS[min(int(probe["worst_part"]), 1)]
-    more = f" ({n:,} of {n_layers:,} recurrent layers differ)" if n > 1 else ""
+    than = " by more than rounding" if probe["mechanism"] == Mechanism.ROLLBACK else ""
+    more = f" ({n:,} of {n_layers:,} recurrent layers differ{than})" if n > 1 else ""
     return f"recurrent layer {int(probe['worst_layer'])}, {part} part differs by up to {largest}{more}"
 
 
@@ -103,21 +110,27 @@ def _companion_rows(probe: Any) -> str:
 
 
 def _is_other_row(probes: Probes) -> NDArray[np.bool_]:
-    found = probes["restored_position"]
-    is_known = (found != UNKNOWN_POSITION) & (found != ZERO_ROW)
-    return np.asarray(_row_differs(probes) & is_known & (found != probes["row_position"]))
+    return np.asarray(_is_named_wrong(probes) & (probes["restored_position"] != ZERO_ROW))
 
 
 def _row_differs(probes: Probes) -> NDArray[np.bool_]:
     return np.asarray(probes["restored_n_differing"] > 0)
 
 
+def _is_named_wrong(probes: Probes) -> NDArray[np.bool_]:
+    """Whether a digest names the row as another than is due; where the bits are those saved, they were saved wrong."""
+    found, expected = probes["restored_position"], probes["row_position"]
+    is_compared = probes["restored_n_differing"] >= 0
+    is_due = (expected >= 0) | (probes["restored_n_differing"] > 0)  # before the first token zeros are right
+    return np.asarray(is_compared & is_due & (found != UNKNOWN_POSITION) & (found != expected))
+
+
 def _is_zero(probes: Probes) -> NDArray[np.bool_]:
-    return np.asarray(_row_differs(probes) & (probes["restored_position"] == ZERO_ROW))
+    return np.asarray(_is_named_wrong(probes) & (probes["restored_position"] == ZERO_ROW))
 
 
 _RULES = (
-    _Rule(Verdict.ROW_ZERO, _is_zero, lambda _: "row is zero", lambda _: "row is zero"),
+    _Rule(Verdict.ROW_ZERO, _is_zero, _zero_row, lambda _: "row is zero"),
     _Rule(
         Verdict.ROW_OF_OTHER_POSITION,
         _is_other_row,
@@ -227,12 +240,14 @@ def remarks_of(probe: Any) -> tuple[str, ...]:
 def effect_of(probe: Any) -> Effect:
     """What the row that drafting went on from did to the next draft, compared with the saved one.
 
-    Where the row is right and something else is not, drafts from the two rows are the same and say nothing about it.
+    Where both rows are the same and something is not right, drafts from them are the same and say nothing about it.
     """
     effect = _effect(probe, "restored")
     findings = findings_of(probe)
     if effect.matters is False and findings and int(probe["restored_n_differing"]) == 0:
-        return Effect(None, "the row is the right one, so drafts from it do not tell what this does")
+        is_saved_wrong = findings[0].verdict in (Verdict.ROW_ZERO, Verdict.ROW_OF_OTHER_POSITION)
+        row = "the saved row is wrong itself" if is_saved_wrong else "the row is the right one"
+        return Effect(None, f"{row}, so drafts from it do not tell what this does")
     return effect
 
 
