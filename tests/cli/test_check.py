@@ -16,13 +16,17 @@ import numpy as np
 import pytest
 
 from draftscope.cli.bench_sample import Outcomes, sample_of
-from draftscope.cli.check_figures import compare_tokens, timed_as_json
+from draftscope.cli.check_figures import compare_tokens, layers_of, positions_of, timed_as_json
+from draftscope.cli.check_tables import layers_words
+from draftscope.cli.check_verdict import verdict_of
 from draftscope.cli.check_workload import Form, Talk
 from draftscope.cli.edit_workload import bundled_conversations
 from draftscope.cli.failure import ExitCode
 from draftscope.cli.generation import Outcome
-from draftscope.engine.events import Kind, Origin, empty_records
+from draftscope.engine.events import Kind, Mechanism, Origin, empty_records
+from draftscope.engine.probes import ArrayKind, RestoreKind, SideArray, StateStatus, empty_probes
 from draftscope.engine.protocol import SlotResult
+from draftscope.trace.store import TraceStore
 from tests.cli.conftest import Command, Told
 
 RESULT = SlotResult(0, "", (), 4, 0, 0, 0, (), (), 0.0, 0.0, 0.0, "max_tokens")
@@ -104,7 +108,8 @@ def sample(rate: float, repeat: int) -> Any:
     ("rates", "is_effect"),
     [
         ([(100, 50), (101, 51), (99, 50)], True),
-        ([(100, 95), (110, 101), (90, 89)], False),  # one-sided, but within the scatter
+        ([(100, 95), (110, 101), (90, 89)], False),  # one-sided, but the pairs scatter by as much
+        ([(100, 90), (200, 181), (50, 45.1)], True),  # each series scatters fourfold, the pairs do not
         ([(100, 50), (101, 51)], False),  # too few
         ([(100, 150), (101, 60), (99, 51)], False),
     ],
@@ -115,6 +120,100 @@ def test_that_noise_is_not_called_an_effect(rates: list[tuple[float, float]], is
     assert found["is_effect"] is is_effect
     assert found["enabled"]["tokens_per_second"]["best"] == pytest.approx(max(a for a, _ in rates))
     assert found["enabled"]["acceptance"] == 0.5
+    ratios = [b / a for a, b in rates]
+    change = found["change"]
+    assert change["ratio"] == pytest.approx(math.prod(ratios) ** (1 / len(ratios)))
+    if len(rates) < 3:
+        assert change["low"] is change["high"] is None
+    else:
+        assert change["low"] < change["ratio"] < change["high"]
+        assert is_effect is not (change["low"] <= 1 <= change["high"])
+
+
+def test_the_interval_of_a_change_is_that_of_the_pairs_logarithms() -> None:
+    pairs = [(sample(100, i), sample(100 * ratio, i)) for i, ratio in enumerate((0.5, 0.55, 0.6))]
+    found = timed_as_json(pairs)
+    assert found is not None
+    change = found["change"]
+    # the logarithms are -0.6931, -0.5978, -0.5108: mean -0.6006, deviation 0.0912; 9.925 is t at 2 degrees, 99 %
+    assert math.log(change["ratio"]) == pytest.approx(-0.6006, abs=1e-4)
+    assert math.log(change["high"] / change["ratio"]) == pytest.approx(9.925 * 0.0912 / math.sqrt(3), abs=2e-3)
+
+
+# ---- verdict and tables from figures
+
+
+def summary_of_ways(**by_verdict: int) -> dict[str, Any]:
+    """A check of one way in which these verdicts were found and nothing differs."""
+    mechanism = {"mechanism": Mechanism.ROLLBACK, "state_status": StateStatus.ROUNDING}
+    way = {
+        "label": "rollback",
+        "is_checked": True,
+        "verdicts": {"n": sum(by_verdict.values()), "n_differing": 0, "by_verdict": by_verdict, "first": []},
+        "rows_in_use": {"n": 9, "n_right": 9, "words": ""},
+        "tokens": {"n_replies": 1, "n_equal": 1, "n_near_ties": 0, "n_perhaps": 0, "n_other": 0, "differences": []},
+        "speculation": {"is_active": True, "reason": ""},
+        "errors": [],
+        "positions": [],
+        "timed": None,
+        "n_dropped": 0,
+        "restores": [mechanism],
+    }
+    return {
+        "ways": [way],
+        "settings": {"fault": "none"},
+        "diagnosis": None,
+        "n_faults_injected": 0,
+        "workload": {"remark": ""},
+        "model": {"is_recurrent": True},
+        "is_interrupted": False,
+    }
+
+
+def test_states_within_rounding_are_not_called_what_was_saved() -> None:
+    differs, sentences = verdict_of(summary_of_ways(equal=3, rounding=2, nothing_compared=1))
+    assert not differs
+    assert sentences == [
+        "Equal, as far as it can be: of 6 restores 3 are equal in every bit; in 2 rollbacks, which save no state, "
+        "hidden rows and MTP context are equal, and the recurrent state is within rounding of decoding the same tokens "
+        "anew; in 1 nothing could be compared (rollback)."
+    ]
+
+
+def test_what_could_not_be_compared_is_not_called_equal() -> None:
+    _, sentences = verdict_of(summary_of_ways(nothing_compared=4))
+    assert sentences == ["Nothing of what 4 restores put back could be compared (rollback)."]
+
+
+def test_layers_within_rounding_are_told_from_those_that_differ() -> None:
+    store = TraceStore()
+    probes, sides = empty_probes(2), []
+    probes["t_start_ns"] = 10, 20
+    probes["state_status"] = StateStatus.ROUNDING, StateStatus.DIFFERS
+    probes["n_layers_differing"] = 0, 1
+    for probe, values in zip(probes, ([0, 1e-6, 1e-6], [0, 1e-6, 0.5]), strict=True):
+        layers = np.zeros((3, 2, 2))
+        layers[:, 1, 0] = values
+        t_ns = int(probe["t_start_ns"])
+        sides += [SideArray(t_ns, ArrayKind.RESULT, probe.reshape(1)), SideArray(t_ns, ArrayKind.LAYERS, layers)]
+    store.append_arrays(sides)
+    layers_found = layers_of(store)
+    assert [(layer["n_equal"], layer["n_rounding"]) for layer in layers_found] == [(2, 0), (0, 2), (0, 1)]
+    assert layers_words(layers_found) == "equal 1, within rounding 1, differ 1"
+    assert layers_words(layers_found[:2]) == "equal 1, within rounding 1"
+    assert layers_words([]) == "-"
+
+
+def test_rejected_drafts_are_told_by_position_in_few_groups() -> None:
+    probes = empty_probes(41)
+    probes["kind"] = RestoreKind.REJECTION
+    probes["position"] = np.arange(41)[::-1] * 5
+    groups = list(positions_of(probes))
+    assert [group["n_restores"] for group in groups] == [7, 7, 7, 7, 7, 6]
+    assert groups[0]["position"] == [0, 30]
+    assert groups[-1]["position"] == [175, 200]
+    assert len(list(positions_of(probes[:3]))) == 1
+    assert list(positions_of(probes[:0])) == []
 
 
 # ---- on the real engine
@@ -161,7 +260,7 @@ def test_that_without_the_hook_every_row_is_wrong_and_every_vector_changes_and_w
         assert len(way["restores"]) == way["verdicts"]["n"]
     assert not summary["differs"]
     assert summary["diagnosis"] is None
-    assert summary["verdict"][0].startswith("Equal: all that ")
+    assert summary["verdict"][0].startswith("Equal")
 
 
 def test_that_the_report_has_the_verdict_every_table_and_what_figures_mean(
@@ -239,9 +338,12 @@ def test_that_ways_back_that_there_are_not_are_listed_with_the_reason(check: Che
 def test_that_an_assistant_is_checked_with_its_file(check: Check, made_model: Callable[[str], Path]) -> None:
     told = check("gemma4", "--draft-model", made_model("gemma4-assistant"), "--json")
     assert told.exit_code == ExitCode.DONE
-    (group,) = told.json["ways"][0]["positions"]
-    assert group["omitted"]["n_vectors_changed"] == group["omitted"]["n_vectors"] > 5
-    assert group["enabled"]["n_vectors_changed"] == 0
+    groups = told.json["ways"][0]["positions"]
+    assert 1 < len(groups) <= 6
+    assert {group["kind"] for group in groups} == {"rejection"}
+    for group in groups:
+        assert group["omitted"]["n_vectors_changed"] == group["omitted"]["n_vectors"] > 0
+        assert group["enabled"]["n_vectors_changed"] == 0
 
 
 def test_that_a_report_that_cannot_be_written_is_told(check: Check, tmp_path: Path) -> None:

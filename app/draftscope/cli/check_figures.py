@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from draftscope.cli.bench_sample import Outcomes, Sample, target_probabilities
-from draftscope.cli.check_verdict import FEWEST_PAIRS
 from draftscope.cli.run_summary import acceptance_of, number
 from draftscope.engine.probes import ArrayKind, Probes, RestoreKind, StateStatus
 from draftscope.trace.paired import first_difference, paired_ratios, summary_of
@@ -20,18 +19,35 @@ from draftscope.trace.store import TraceStore
 NEAR_TIE = 0.02
 """Two tokens whose logits are nearer than this are a near-tie: batches of other shapes round them otherwise."""
 
+MOST_GROUPS = 6
+"""Of rejected drafts, by position."""
+
+FEWEST_OF_GROUP = 4
+"""Fewer rejected drafts are not taken apart."""
+
+CONFIDENCE = 0.99
+"""Of the interval of a change of speed: one in a hundred that are none is called one."""
+
 _MOST_DIFFERENCES = 20
+
+# Two-sided 99 % quantiles of Student's t, from 2 degrees of freedom on; 2.58 is the normal's.
+_T = (9.925, 5.841, 4.604, 4.032, 3.707, 3.499, 3.355, 3.250, 3.169, 3.106, 3.055, 3.012, 2.977, 2.947, 2.921)
 
 
 def positions_of(probes: Probes) -> Iterator[dict[str, Any]]:
-    """Restores that put a state back, by what they were for and position; then all rejected drafts together."""
+    """Restores that put a state back, by what they were for and position; then rejected drafts.
+
+    Those are many, each at a position of its own: at most ``MOST_GROUPS`` groups of neighbours, equally many in each.
+    """
     is_rejection = probes["kind"] == RestoreKind.REJECTION
     for kind in np.unique(probes["kind"][~is_rejection]).tolist():
         of_kind = probes[probes["kind"] == kind]
         for position in np.unique(of_kind["position"]).tolist():
             yield figures_of(of_kind[of_kind["position"] == position])
-    if is_rejection.any():
-        yield figures_of(probes[is_rejection])
+    rejections = probes[is_rejection]
+    in_order = rejections[np.argsort(rejections["position"], kind="stable")]
+    n_groups = min(MOST_GROUPS, max(len(in_order) // FEWEST_OF_GROUP, 1))
+    yield from (figures_of(group) for group in np.array_split(in_order, n_groups) if len(group))
 
 
 def figures_of(probes: Probes) -> dict[str, Any]:
@@ -103,22 +119,42 @@ def _states(probes: Probes) -> dict[str, Any]:
 
 
 def layers_of(store: TraceStore) -> list[dict[str, Any]]:
-    """Each recurrent layer over all restores: how often its parts were equal, and the largest difference."""
-    arrays = [store.array(int(t_ns), ArrayKind.LAYERS) for t_ns in store.probes["t_start_ns"]]
-    values = [array[:, :, 0] for array in arrays if array is not None]
+    """Each recurrent layer over all restores: how often its parts were equal, and the largest difference.
+
+    ``n_rounding``: restores in which it is off by no more than rounding, which only a native rollback may be.
+    """
+    found = [(probe, store.array(int(probe["t_start_ns"]), ArrayKind.LAYERS)) for probe in store.probes]
+    values = [(probe, array[:, :, 0]) for probe, array in found if array is not None]
+    values = [(probe, value) for probe, value in values if value.shape == values[0][1].shape]
     if not values:
         return []
-    stacked = np.stack([value for value in values if value.shape == values[0].shape])
+    stacked = np.stack([value for _, value in values])
+    is_rounding = np.stack([_is_rounding(probe, value) for probe, value in values])
     return [
         {
             "layer": layer,
             "n": len(stacked),
+            "n_equal": int(np.count_nonzero((stacked[:, layer] == 0).all(axis=1))),
             "n_conv_equal": int(np.count_nonzero(stacked[:, layer, 0] == 0)),
             "n_delta_equal": int(np.count_nonzero(stacked[:, layer, 1] == 0)),
+            "n_rounding": int(np.count_nonzero(is_rounding[:, layer])),
             "max_abs": _extreme(stacked[:, layer].reshape(-1), np.nanmax),
         }
         for layer in range(stacked.shape[1])
     ]
+
+
+def _is_rounding(probe: Any, max_abs: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which layers are off by no more than rounding: all but those that the probe counts, which are off most.
+
+    Args:
+        max_abs: float64 (L, 2).
+    """
+    worst = np.nan_to_num(max_abs, nan=np.inf).max(axis=1)
+    n_differing = 0 if probe["state_status"] == StateStatus.ROUNDING else max(int(probe["n_layers_differing"]), 0)
+    is_rounding = worst != 0
+    is_rounding[np.argsort(-worst, kind="stable")[:n_differing]] = False
+    return np.asarray(is_rounding)
 
 
 # ---- tokens
@@ -178,17 +214,28 @@ def timed_as_json(pairs: Sequence[tuple[Sample, Sample]]) -> dict[str, Any] | No
         return None
     speeds = [np.array([pair[i].tokens_per_second for pair in pairs]) for i in (0, 1)]
     ratios = paired_ratios(speeds[1], speeds[0])
-    scatter = max(float(np.ptp(row) / np.median(row)) for row in speeds)
-    ratio = summary_of(ratios)
-    is_one_sided = bool((ratios > 1).all() or (ratios < 1).all())
+    ratio, low, high = _change(ratios)
     return {
         "n_pairs": len(pairs),
         "enabled": _timed([pair[0] for pair in pairs], speeds[0]),
         "other": _timed([pair[1] for pair in pairs], speeds[1]),
         "ratio": _spread(ratios),
-        "scatter": scatter,
-        "is_effect": len(pairs) >= FEWEST_PAIRS and is_one_sided and abs(ratio.median - 1) > scatter,
+        "change": {"ratio": number(ratio), "low": number(low), "high": number(high), "confidence": CONFIDENCE},
+        "is_effect": bool(low > 1 or high < 1),
     }
+
+
+def _change(ratios: NDArray[np.float64]) -> tuple[float, float, float]:
+    """Geometric mean of the pairs' ratios, and the t interval of it; NaN of fewer than three, which do not tell it."""
+    logs = np.log(ratios[np.isfinite(ratios) & (ratios > 0)])
+    if not len(logs):
+        return math.nan, math.nan, math.nan
+    mean = float(np.mean(logs))
+    degrees = len(logs) - 1
+    if degrees < 2:
+        return math.exp(mean), math.nan, math.nan
+    width = _T[min(degrees - 2, len(_T) - 1)] * float(np.std(logs, ddof=1)) / math.sqrt(len(logs))
+    return math.exp(mean), math.exp(mean - width), math.exp(mean + width)
 
 
 def _timed(samples: Sequence[Sample], speeds: NDArray[np.float64]) -> dict[str, Any]:

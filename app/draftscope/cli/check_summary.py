@@ -37,9 +37,9 @@ DEFINITIONS = {
     "tokens": "replies at temperature 0 against those without MTP; near_tie: the two tokens' logits are nearer than "
     f"{NEAR_TIE}, by their probabilities; perhaps: the probability of one is not on record (it was drafted)",
     "timed": "probing off, hidden rows put back against the fault (omit_hook unless another was asked for), in turn; "
-    "ratio: speed with the fault / without, pair by pair; scatter: the wider of both series, (most - least) / median",
-    "is_effect": "of at least three pairs all ratios lie on one side of 1, and their median is further from it than "
-    "the scatter",
+    "ratio: speed with the fault / without, pair by pair; change: geometric mean of these ratios, low and high its "
+    "t interval by how they scatter, null of fewer than three pairs",
+    "is_effect": "1 lies outside that interval",
 }
 
 _FACTS = ("path", "description", "architecture", "size_bytes", "n_params", "n_ctx", "n_threads", "devices", "engine")

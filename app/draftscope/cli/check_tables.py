@@ -17,12 +17,13 @@ that change; accepted: tokens of the draft from this row that did follow in the 
 
 _OF_STATES = """\
 state: of all recurrent layers, bit for bit; rounding: after a native rollback, no further from decoding anew than that
-is from itself, or than keys and values round. layers equal: in every restore. MTP context: right after so many
-restores. rows in use: drafts from the row of their true position. tokens: replies that are those without MTP."""
+is from itself, or than half precision rounds. layers: equal in every restore, or within rounding, or not. MTP context:
+right after so many restores. rows in use: drafts from the row of their true position. tokens: replies that are those
+without MTP."""
 
 _OF_SPEEDS = """\
-Probing off; {n} of runs in turn. tok/s: of all slots, median. ratio: to the line above, median of the pairs'.
-length: 1 + accepted / rounds."""
+Probing off; {n} of runs in turn. tok/s: of all slots, median. ratio: to the line above, geometric mean of the pairs';
+from, to: its 99 % interval by how they scatter, of three pairs or more. length: 1 + accepted / rounds."""
 
 
 class Section(NamedTuple):
@@ -103,7 +104,7 @@ def _states(ways: Sequence[Summary]) -> Section:
         "state equal",
         "rounding",
         "differs",
-        "layers equal",
+        "layers",
         "MTP context",
         "rows in use",
         "tokens",
@@ -121,9 +122,7 @@ def _state(way: Summary) -> Iterator[str]:
     yield str(n_probed)
     for name in ("equal", "rounding", "differs"):
         yield f"{statuses.get(name, 0)}/{n_probed}" if has_layers and n_probed else "-"
-    layers = way["layers"]
-    n_equal = sum(layer["n"] == layer["n_conv_equal"] == layer["n_delta_equal"] for layer in layers)
-    yield f"{n_equal}/{len(layers)}" if layers else "-"
+    yield layers_words(way["layers"])
     companions = [group["companion"] for group in way["positions"]]
     n_right, n = (sum(of[name] for of in companions) for name in ("n_right", "n"))
     yield f"{n_right}/{n}" if n else "-"
@@ -132,11 +131,21 @@ def _state(way: Summary) -> Iterator[str]:
     yield f"{tokens['n_equal']}/{tokens['n_replies']}"
 
 
+def layers_words(layers: Sequence[Summary]) -> str:
+    """How many recurrent layers are equal in every restore, how many within rounding, how many not."""
+    if not layers:
+        return "-"
+    n_equal = sum(layer["n"] == layer["n_equal"] for layer in layers)
+    n_alike = sum(layer["n"] == layer["n_equal"] + layer["n_rounding"] for layer in layers)
+    parts = ((n_equal, "equal"), (n_alike - n_equal, "within rounding"), (len(layers) - n_alike, "differ"))
+    return ", ".join(f"{words} {n}" for n, words in parts if n or words == "equal")
+
+
 def _speeds(ways: Sequence[Summary], summary: Summary) -> Section:
     fault = summary["settings"]["fault"]
     other = "without the hook" if fault == "none" else fault
     rows = [row for way in ways if way["timed"] for row in _timed(way["label"], way["timed"], other)]
-    header = ("way back", "", "tok/s", "best", "least", "most", "accepted", "length", "ratio", "least", "most")
+    header = ("way back", "", "tok/s", "best", "least", "most", "accepted", "length", "ratio", "from", "to")
     note = _OF_SPEEDS.format(n=_many(summary["settings"]["n_pairs"], "pair"))
     return Section("Acceptance and speed", header, rows, 2, note)
 
@@ -144,7 +153,7 @@ def _speeds(ways: Sequence[Summary], summary: Summary) -> Section:
 def _timed(label: str, timed: Summary, other: str) -> Iterator[tuple[str, ...]]:
     for name, of in (("with the hook", timed["enabled"]), (other, timed["other"])):
         speed = of["tokens_per_second"]
-        ratio = [figure_or_dash(timed["ratio"][key]) for key in ("median", "low", "high")]
+        ratio = [figure_or_dash(timed["change"][key]) for key in ("ratio", "low", "high")]
         yield (
             *(label, name, *(figure_or_dash(speed[key]) for key in ("median", "best", "low", "high"))),
             *(percent_or_dash(of["acceptance"]), figure_or_dash(of["mean_accepted_length"])),

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from draftscope.base.units import figure, percent
-from draftscope.engine.probes import Fault
+from draftscope.base.units import figure
+from draftscope.engine.events import Mechanism
+from draftscope.engine.probes import Fault, StateStatus
 from draftscope.trace.probe_words import FAULT_WORDS
 
 Summary = Mapping[str, Any]
-
-FEWEST_PAIRS = 3
-"""Of timed runs; of fewer the scatter is not known."""
 
 
 def verdict_of(summary: Summary) -> tuple[bool, list[str]]:
@@ -37,12 +35,43 @@ def _found(summary: Summary, ways: list[Summary], wrong: list[str]) -> Iterator[
     elif wrong:
         yield "Wrong: something differs that must not."
     elif ways and n:
-        names = ", ".join(way["label"] for way in ways)
-        yield f"Equal: all that {n:,} restores put back is what was saved ({names})."
+        yield _equal(ways, n)
     elif ways:
         yield "Nothing was put back in this workload, so nothing could be compared."
     if fault is not Fault.NONE:
         yield from _injected(fault, summary["n_faults_injected"], n)
+
+
+def _equal(ways: list[Summary], n: int) -> str:
+    """What of the restores is equal to what, where nothing differs."""
+    names = ", ".join(way["label"] for way in ways)
+    n_rounding, n_none = (
+        sum(way["verdicts"]["by_verdict"].get(name, 0) for way in ways) for name in ("rounding", "nothing_compared")
+    )
+    n_equal = n - n_rounding - n_none
+    if n_none == n:
+        return f"Nothing of what {n:,} restores put back could be compared ({names})."
+    if n_equal == n:
+        anew = "; states after rollbacks, which save none, are those of decoding anew" if _has_rollbacks(ways) else ""
+        return f"Equal: all that {n:,} restores put back is what was saved{anew} ({names})."
+    parts = [f"of {n:,} restores {n_equal:,} are equal in every bit"]
+    if n_rounding:
+        parts.append(
+            f"in {n_rounding:,} rollbacks, which save no state, hidden rows and MTP context are equal, and the "
+            "recurrent state is within rounding of decoding the same tokens anew"
+        )
+    if n_none:
+        parts.append(f"in {n_none:,} nothing could be compared")
+    return f"Equal, as far as it can be: {'; '.join(parts)} ({names})."
+
+
+def _has_rollbacks(ways: list[Summary]) -> bool:
+    """Whether recurrent states were compared with decoding anew."""
+    restores = (restore for way in ways for restore in way["restores"])
+    return any(
+        restore["mechanism"] == Mechanism.ROLLBACK and restore["state_status"] == StateStatus.EQUAL
+        for restore in restores
+    )
 
 
 def _injected(fault: Fault, n_injected: int, n: int) -> Iterator[str]:
@@ -96,18 +125,24 @@ def _speed(way: Summary, summary: Summary) -> Iterator[str]:
     if timed is None:
         return
     what = "leaving out the hook" if fault == Fault.NONE.value else f"the fault {fault}"
-    ours, other, ratio = timed["enabled"], timed["other"], timed["ratio"]
-    if ours["acceptance"] is None or other["acceptance"] is None or ratio["median"] is None:
+    ours, other, change = timed["enabled"], timed["other"], timed["change"]
+    if ours["acceptance"] is None or other["acceptance"] is None or change["ratio"] is None:
         return
     acceptance = f"acceptance from {_exactly(ours['acceptance'])} to {_exactly(other['acceptance'])}"
-    change = f"speed by {(ratio['median'] - 1) * 100:+.1f} %"
-    if timed["n_pairs"] < FEWEST_PAIRS:
+    speed = f"speed by {_signed(change['ratio'])}"
+    if change["low"] is None:
         pairs = "1 pair" if timed["n_pairs"] == 1 else f"{timed['n_pairs']} pairs"
-        yield f"{what} changes {acceptance}; {change} in {pairs} of runs, too few to tell it from noise."
-    elif timed["is_effect"]:
-        yield f"{what} changes {acceptance} and {change}, more than the runs scatter ({percent(timed['scatter'])})."
+        yield f"{what} changes {acceptance}; {speed} in {pairs} of runs, too few to tell it from noise."
+        return
+    interval = f"{_signed(change['low'])} to {_signed(change['high'])} by the pairs' scatter"
+    if timed["is_effect"]:
+        yield f"{what} changes {acceptance} and {speed} ({interval})."
     else:
-        yield f"{what} changes {acceptance}; {change} is no more than the runs scatter ({percent(timed['scatter'])})."
+        yield f"{what} changes {acceptance}; {speed} is no more than noise ({interval})."
+
+
+def _signed(ratio: float) -> str:
+    return f"{(ratio - 1) * 100:+.1f} %"
 
 
 def _exactly(share: float) -> str:
