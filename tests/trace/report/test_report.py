@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from draftscope.engine.events import FallbackReason, Kind, Mechanism
+from draftscope.engine.events import FallbackReason, Kind, Mechanism, SlotState
+from draftscope.engine.probes import LEVELS, ProbeLevel, RestoreKind
 from draftscope.trace.errors import TraceError
 from draftscope.trace.pieces import PieceTable
 from draftscope.trace.report import report_page, write_report
 from draftscope.trace.trace import Trace
 from tests.trace.compared import run
 from tests.trace.export.made_probes import with_probes
+from tests.trace.probed import probe, restore, store_with
 from tests.trace.synthetic import PIECES, make_records, make_store, make_trace, record
 
 HOSTILE = "</pre></style><script>alert('x')</script><img src=x onerror=y>\"&\x00\x1b"
@@ -139,8 +141,10 @@ def test_nothing_in_a_trace_becomes_markup() -> None:
 
 def test_without_text_no_prompt_no_output_and_no_grammar_is_in_it() -> None:
     trace = whole_trace()
+    trace.log.append((2, "error", "a secret line"))
     page = Page(report_page(trace, with_text=False))
-    assert "secret" not in page.text
+    assert "secret" not in page.text and "the last line" not in page.text
+    assert "grammars and the log" in page.text
     assert " cat" not in page.text
     assert "without the text of prompts and outputs" in page.text
     assert "seed" in page.text  # how it was sampled stays
@@ -184,6 +188,28 @@ def test_restores_that_were_probed_are_told_with_their_verdicts() -> None:
     text = Page(report_page(with_probes(make_trace()))).text
     assert "Restores that were probed" in text
     assert "Restores that were probed" not in Page(report_page(make_trace())).text
+
+
+def test_the_report_tells_what_probes_cost_and_what_the_hook_is_worth() -> None:
+    hidden = probe(slot=1, kind=RestoreKind.PROMPT, level=LEVELS.index(ProbeLevel.HIDDEN), n_vocab=0, duration_ns=500)
+    trace = Trace(
+        store=store_with(
+            record(Kind.SLOT, t_start_ns=0, code=SlotState.GENERATING),
+            restore(10_000),
+            restore(30_000),
+            record(Kind.ROW, t_start_ns=31_000, duration_ns=500, position=5, n=5),
+            record(Kind.ROW, t_start_ns=32_000, duration_ns=0, position=9, n=4),
+            record(Kind.SLOT, t_start_ns=100_000, code=SlotState.IDLE),
+            probes=(probe(14_000), probe(34_000, saved_accepted=3, restored_accepted=3), hidden),
+        )
+    )
+    text = Page(report_page(trace)).text
+    assert "Level hidden (1 restores), state (2 restores)" in text
+    assert "Cost 1.00 µs, 1 % of the time." in text
+    assert "Rows in use 1 of 2 drafts from the right row, 1 from another position's" in text
+    assert "rejected draft with the hook 0 of 2 0 0 of 2 5 of 5" in text
+    assert "rejected draft without it 2 of 2 2.50 2 of 2 0 of 5" in text
+    assert "edited prompt without it 1 of 1 2.50 – –" in text
 
 
 def test_many_fallbacks_are_cut_to_the_first() -> None:
