@@ -286,6 +286,20 @@ def test_the_level_is_chosen_in_the_panel_also_while_a_run_goes_on(make: Make) -
     assert panel.bar.cost.text() == "slot 1: state"
 
 
+def test_slots_of_one_level_are_one_phrase_behind_the_cost_which_stays_in_sight(make: Make) -> None:
+    session = probed_session(ProbeLevel.HIDDEN)
+    panel = make(session)
+    cost = panel.bar.cost.text()
+    for slot, level in enumerate((ProbeLevel.STATE,) * 4 + (ProbeLevel.OFF, ProbeLevel.LOGITS, ProbeLevel.OFF)):
+        session.probing.set_slot_level(slot, level)
+    panel.refresh()
+    assert panel.bar.cost.text() == f"{cost} · slots 0 to 3: state · slots 4, 6: off · slot 5: logits"
+    assert panel.bar.cost.toolTip().startswith(f"{cost}\nslots 0 to 3: state\n")
+    panel.resize(430, 600)
+    panel.bar.layout().activate()
+    assert panel.bar.cost.width() >= panel.bar.cost.fontMetrics().horizontalAdvance(cost)
+
+
 def test_the_cost_of_probes_is_shown(make: Make) -> None:
     panel = make(probed_session(ProbeLevel.HIDDEN))
     assert panel.bar.cost.text() == f"probes take {panel.cost.share * 100:.1f} % of the time"

@@ -57,7 +57,6 @@ class ProbeBar(QWidget):
         self.level.activated.connect(self._on_level)
         self._label.setBuddy(self.level)
         self.cost.setFont(figure_font(0.95))
-        self.cost.setToolTip(DEFINITION)
         self.cost.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.copy.setText("Copy \N{BLACK DOWN-POINTING SMALL TRIANGLE}")
         self.copy.setAccessibleName("Copy restores")
@@ -77,8 +76,9 @@ class ProbeBar(QWidget):
         """Show the level, the levels of single slots, the cost in words, and why nothing can be copied, or ''."""
         self.level.setCurrentIndex(self.level.findData(probing.level))
         self.level.setToolTip("\n".join(f"{level.value}: {words}." for level, words in LEVEL_WORDS.items()))
-        own = [f"slot {slot}: {level.value}" for slot, level in sorted(probing.slot_levels.items())]
-        self.cost.setText(" · ".join([*own, cost] if cost else own))
+        shown = [cost, *_own_levels(probing)] if cost else _own_levels(probing)
+        self.cost.setText(" · ".join(shown))
+        self.cost.setToolTip("\n".join([*shown, DEFINITION]))
         self.copy.setEnabled(not why_no_copy)
         self.copy.setToolTip(why_no_copy or "Copy restores as Markdown, CSV or a picture")
 
@@ -90,6 +90,22 @@ class ProbeBar(QWidget):
 
     def _on_level(self, index: int) -> None:
         self.level_chosen.emit(ProbeLevel(self.level.itemData(index)))
+
+
+def _own_levels(probing: ProbeLevels) -> list[str]:
+    """Levels of single slots, those of one level in one phrase: the cost before them has to stay in sight."""
+    slots_of: dict[ProbeLevel, list[int]] = {}
+    for slot, level in sorted(probing.slot_levels.items()):
+        slots_of.setdefault(level, []).append(slot)
+    return [f"{_slots(slots)}: {level.value}" for level, slots in slots_of.items()]
+
+
+def _slots(slots: list[int]) -> str:
+    if len(slots) == 1:
+        return f"slot {slots[0]}"
+    if slots == list(range(slots[0], slots[-1] + 1)):
+        return f"slots {slots[0]} to {slots[-1]}"
+    return f"slots {', '.join(map(str, slots))}"
 
 
 class FaultBanner(QFrame):
