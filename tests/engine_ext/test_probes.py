@@ -174,11 +174,12 @@ def test_that_a_fault_after_rejected_drafts_is_found_and_named(
         assert (faulty.rows["n"] != faulty.rows["position"]).sum() > 5
 
 
-def test_that_the_layer_which_was_skipped_is_named(files: Files) -> None:
+@pytest.mark.parametrize("mode", [CheckpointMode.ROLLBACK, CheckpointMode.HOST])
+def test_that_the_layer_which_was_skipped_is_named_and_no_other(mode: CheckpointMode, files: Files) -> None:
     path, _ = files("qwen35")
     for layer in (0, 1):
         bench = ProbedBench()
-        bench.load(path, settings_for(CheckpointMode.HOST))
+        bench.load(path, settings_for(mode))
         bench.backend.set_probe(ProbeLevel.STATE, ())
         bench.backend.inject_fault(Fault.SKIP_LAYER, (), layer)
         bench.generate(token_prompts(2), 40)
