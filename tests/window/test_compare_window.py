@@ -10,6 +10,7 @@ from PySide6.QtCore import QRectF
 from PySide6.QtWidgets import QApplication, QTreeWidget
 from pytestqt.qtbot import QtBot
 
+from draftscope.panels.tips import plain_tip
 from draftscope.session.comparing import Side
 from draftscope.window.compare_dialog import CompareDialog
 from draftscope.window.compare_window import CompareWindow
@@ -121,3 +122,13 @@ def test_a_ratio_of_one_lies_in_the_middle_and_far_ones_at_the_ends() -> None:
     assert place(2.0, room) == place(9.0, room) == 100
     assert place(0.5, room) == place(0.0, room) == 0
     assert place(2**0.5, room) == pytest.approx(75)
+
+
+def test_markup_in_a_file_is_not_rendered_in_the_tooltips_of_differences(
+    qtbot: QtBot, window: MainWindow, before: Path, tmp_path: Path
+) -> None:
+    markup = "<img src='http://127.0.0.1/x.png'>"
+    view = compared(qtbot, window, Side((before,)), Side((write(tmp_path / "other.dscope", program=markup),)))
+    item = view.differences.topLevelItem(0)
+    assert item is not None and item.text(3) == markup
+    assert item.toolTip(3) == plain_tip(markup) != markup

@@ -15,7 +15,7 @@ from draftscope.trace.restore_verdict import Verdict
 from draftscope.window.actions import ACTIONS
 from draftscope.window.main_window import MainWindow
 from draftscope.window.menus import make_slot_menu
-from draftscope.window.situation import Situation
+from draftscope.window.situation import NO_ENGINE, Situation
 from draftscope.window.truth_strip import fault_words
 from tests.window.conftest import WindowMaker, load, reach, run_for
 
@@ -141,3 +141,10 @@ def test_the_menus_are_marked_for_what_they_are() -> None:
     }
     assert refused == {"teach_companion_behind", "teach_slot_companion_behind"}
     assert not any(row.why_not(Situation()) for row in ACTIONS if row.id.startswith("probe_"))
+
+
+def test_a_saved_trace_says_why_nothing_of_probe_and_teach_can_be_had() -> None:
+    live = Situation(SessionState.READY, drafts=True, is_recurrent=True, n_slots=2, slot=1, fault=Fault.OMIT_HOOK)
+    rows = [row for row in ACTIONS if row.menu in ("Probe", "Teach")]
+    assert not any(row.why_not(live) for row in rows)
+    assert {row.why_not(replace(live, state=SessionState.SAVED)) for row in rows} == {NO_ENGINE}

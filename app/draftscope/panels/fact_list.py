@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QScrollArea, QSizePol
 
 from draftscope.base.theme import Theme, readable
 from draftscope.panels.fonts import figure_font
+from draftscope.panels.tips import plain_tip
 
 
 class Fact(NamedTuple):
@@ -71,7 +72,7 @@ class FactList(QScrollArea):
         value.setText(fact.value)
         value.setAccessibleName(f"{fact.name}: {fact.value}")
         for label in (name, value):
-            label.setToolTip(fact.means)
+            label.setToolTip(plain_tip(fact.means))
         self._colour_row(index)
 
     def set_theme(self, theme: Theme) -> None:

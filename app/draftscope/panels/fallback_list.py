@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QFrame, QLabel, QListWidget, QListWidgetItem, QVBo
 from draftscope.base.theme import Theme
 from draftscope.engine.events import NO_ROUND, Records
 from draftscope.panels.fonts import figure_font
+from draftscope.panels.tips import plain_tip
 from draftscope.trace.fallback_words import Fallback, FallbackKind, fallback_of, fallbacks_of
 
 MOST_LISTED = 300
@@ -80,7 +81,7 @@ class FallbackList(QWidget):
     def _add(self, fallback: Fallback) -> None:
         item = QListWidgetItem(fallback.sentence)
         item.setData(_ROUND, fallback.round)
-        item.setToolTip(f"{fallback.sentence} Position {fallback.position:,}.")
+        item.setToolTip(plain_tip(f"{fallback.sentence} Position {fallback.position:,}."))
         self.list.insertItem(0, item)
 
     def _on_item(self, item: QListWidgetItem) -> None:

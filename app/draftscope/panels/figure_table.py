@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QGridLayout, QLabel, QSizePolicy, QWidget
 
 from draftscope.base.theme import Theme
 from draftscope.panels.fonts import figure_font
+from draftscope.panels.tips import plain_tip
 
 CHIP = 9
 PADDING = "0px 3px 1px 3px"
@@ -123,7 +124,7 @@ class FigureTable(QWidget):
             texts = (row.name, row.remark) if row.remark else (row.name, *row.figures)
             for label, text in zip(line, texts, strict=True):
                 label.setText(text)
-                label.setToolTip(row.means)
+                label.setToolTip(plain_tip(row.means))
         self._colour()
 
     def _colour(self) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from PySide6.QtCore import QAbstractListModel, QModelIndex, QPersistentModelIndex, Qt
 
 from draftscope.engine.protocol import LogLine
+from draftscope.panels.tips import plain_tip
 
 LEVELS = ("debug", "info", "warning", "error")
 
@@ -77,8 +78,10 @@ class LogModel(QAbstractListModel):
             return None
         line = self._shown[index.row()]
         match role:
-            case Qt.ItemDataRole.DisplayRole | Qt.ItemDataRole.ToolTipRole:
+            case Qt.ItemDataRole.DisplayRole:
                 return line.text
+            case Qt.ItemDataRole.ToolTipRole:
+                return plain_tip(line.text)
             case Qt.ItemDataRole.AccessibleTextRole:
                 return f"{line.level}: {line.text}"
         if role == LevelRole:

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QWidget
 from draftscope.base.theme import Theme, readable
 from draftscope.panels.checkpoint_words import Badge
 from draftscope.panels.fonts import figure_font
+from draftscope.panels.tips import plain_tip
 
 
 class MechanismBadges(QWidget):
@@ -59,7 +60,7 @@ class MechanismBadges(QWidget):
             how = readable(theme.warn, theme.raised, theme.text) if badge.is_warning else theme.dim
             tail = f" <span style='color:{how}'>· {escape(badge.how)}</span>" if badge.how else ""
             label.setText(f"<span style='color:{theme.dim}'>{badge.context}</span> <b>{escape(badge.way)}</b>{tail}")
-            label.setToolTip(badge.means)
+            label.setToolTip(plain_tip(badge.means))
             label.setAccessibleName(" ".join(filter(None, badge[:3])))
             label.setAccessibleDescription(badge.means)
             label.setStyleSheet(

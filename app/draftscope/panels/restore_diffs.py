@@ -19,6 +19,7 @@ from draftscope.panels.restore_details import RestoreDetails
 from draftscope.panels.restore_list import RestoreList
 from draftscope.panels.restore_words import Shown, cost_words, headline, summary, why_no_restores
 from draftscope.panels.round_step import step_round
+from draftscope.panels.tips import plain_tip
 from draftscope.session.shown_run import ShownRun
 from draftscope.session.state import SessionState
 from draftscope.trace.probe_cost import ProbeCost
@@ -134,7 +135,7 @@ class RestoreDiffsPanel(Panel):
         if not self.page.show_content(reason):
             return
         self.summary.setText(summary(self.table, self.rows_in_use))
-        self.summary.setToolTip(self.summary.text())
+        self.summary.setToolTip(plain_tip(self.summary.text()))
         self.list.show_table()
         shown = self.shown
         self.details.setVisible(shown is not None)

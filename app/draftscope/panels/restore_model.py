@@ -13,6 +13,7 @@ from draftscope.base import units
 from draftscope.base.theme import Theme, readable
 from draftscope.engine.probes import RestoreKind
 from draftscope.panels.fonts import figure_font
+from draftscope.panels.tips import plain_tip
 from draftscope.trace.restore_text import mode_words
 from draftscope.trace.restore_verdict import Verdict, effect_briefly, verdict_briefly
 from draftscope.trace.restores import KIND_WORDS, RestoreTable
@@ -104,7 +105,7 @@ class RestoreModel(QAbstractTableModel):
             case Qt.ItemDataRole.DisplayRole:
                 return self._text(place, column)
             case Qt.ItemDataRole.ToolTipRole if column == VERDICT:
-                return self._table.words(place)
+                return plain_tip(self._table.words(place))
             case Qt.ItemDataRole.TextAlignmentRole:
                 return _alignment(column)
             case Qt.ItemDataRole.FontRole:

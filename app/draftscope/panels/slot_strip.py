@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QToolButton, QWi
 from draftscope.base.theme import Theme
 from draftscope.panels.card_header import MARGIN
 from draftscope.panels.panel_style import small_button_style
+from draftscope.panels.tips import plain_tip
 from draftscope.session.held_slots import HeldSlot
 from draftscope.trace.operation_words import reuse_clause
 
@@ -67,7 +68,7 @@ class SlotStrip(QWidget):
         metrics = self._words.fontMetrics()
         shown = metrics.elidedText(self._text, Qt.TextElideMode.ElideRight, self._words.width())
         self._words.setText(shown)
-        self._words.setToolTip(self._text if shown != self._text else "")
+        self._words.setToolTip(plain_tip(self._text) if shown != self._text else "")
 
     def _ask(self) -> None:
         self.menu_asked.emit(self.button.mapToGlobal(QPoint(0, self.button.height())))

@@ -20,6 +20,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from draftscope.panels.tips import plain_tip
 from draftscope.session.comparing import Side
 from draftscope.session.opened_trace import OpenedTrace
 from draftscope.session.shown_run import ShownRun
@@ -68,7 +69,7 @@ class TraceList(QGroupBox):
         for path in paths:
             self.paths.append(path)
             self.list.addItem(path.name)
-            self.list.item(self.list.count() - 1).setToolTip(str(path))
+            self.list.item(self.list.count() - 1).setToolTip(plain_tip(str(path)))
         self.changed.emit()
 
     def clear(self) -> None:

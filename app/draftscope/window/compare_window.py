@@ -21,6 +21,7 @@ from PySide6.QtWidgets import (
 )
 
 from draftscope.base import units
+from draftscope.panels.tips import plain_tip
 from draftscope.session.comparing import Answer, Comparing, Side
 from draftscope.trace.compare import Compared, Comparison
 from draftscope.trace.compare_noise import METHOD
@@ -148,7 +149,7 @@ class CompareWindow(QDialog):
         for row in rows:
             item = QTreeWidgetItem(self.differences, [row[0] if row[0] != group else "", *row[1:]])
             for column, text in enumerate(row):
-                item.setToolTip(column, text)
+                item.setToolTip(column, plain_tip(text))
             group = row[0]
         _fit(self.differences)
         height = self.differences.sizeHintForRow(0) * (min(len(rows), 10) + 2)

@@ -6,6 +6,7 @@ from PySide6.QtCore import QSize, Qt
 from PySide6.QtWidgets import QDockWidget, QHBoxLayout, QLabel, QSizePolicy, QToolButton, QWidget
 
 from draftscope.base.theme import Theme
+from draftscope.panels.tips import plain_tip
 from draftscope.window.icons import tinted_icon
 
 
@@ -42,7 +43,7 @@ class DockTitle(QWidget):
     def show_headline(self, text: str) -> None:
         """Show the panel's figure; '' for none."""
         self._headline.setText(text)
-        self._headline.setToolTip(text)
+        self._headline.setToolTip(plain_tip(text))
 
     @property
     def headline(self) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QMainWindow, QMenu, QToolButton
 
+from draftscope.panels.tips import plain_tip
 from draftscope.session.settings import Settings
 from draftscope.window.action_set import ActionSet
 from draftscope.window.actions import MENUS, SLOT_ACTIONS, TOOLBAR
@@ -92,7 +93,7 @@ class RecentMenu(QMenu):
         self.clear()
         for number, path in enumerate(self._settings.recent_files, 1):
             action = self.addAction(f"&{number % 10}  {Path(path).name}")
-            action.setToolTip(path)
+            action.setToolTip(plain_tip(path))
             action.triggered.connect(partial(self._open, path))
         self.setEnabled(not self.isEmpty())
         self.menuAction().setToolTip("" if self.isEnabled() else "No file has been opened yet.")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from draftscope.engine.probes import Fault, ProbeLevel
+from draftscope.session.state import SessionState
 from draftscope.trace.probe_words import FAULT_WORDS, LEVEL_WORDS
 from draftscope.window.action import Action
 from draftscope.window.situation import (
+    NO_ENGINE,
+    Situation,
     why_not_behind,
     why_not_end_fault,
     why_not_fault,
@@ -35,6 +38,15 @@ _WHY_NOT = {Fault.SKIP_LAYER: why_not_skip_layer, Fault.COMPANION_BEHIND: why_no
 _WHY_NOT_IN_SLOT = {Fault.SKIP_LAYER: why_not_slot_skip_layer, Fault.COMPANION_BEHIND: why_not_slot_behind}
 
 
+def _why_not_level(now: Situation) -> str:
+    """A level can be chosen before any model is loaded, but not for a run that has been."""
+    return NO_ENGINE if now.state is SessionState.SAVED else ""
+
+
+def _why_not_end(now: Situation) -> str:
+    return _why_not_level(now) or why_not_end_fault(now)
+
+
 def _level(level: ProbeLevel) -> Action:
     return Action(
         f"probe_{level}",
@@ -42,6 +54,7 @@ def _level(level: ProbeLevel) -> Action:
         "Probe",
         f"All slots: {LEVEL_WORDS[level][0].lower()}{LEVEL_WORDS[level][1:]}",
         lambda commands: commands.choose_probe_level(level),
+        why_not=_why_not_level,
         is_checked=lambda now: now.probe_level is level,
     )
 
@@ -94,7 +107,7 @@ TEACH_ACTIONS = (
         "Teach",
         "Let all restores do everything right again",
         lambda commands: commands.inject_fault(Fault.NONE),
-        why_not=why_not_end_fault,
+        why_not=_why_not_end,
         is_checked=lambda now: now.fault is Fault.NONE,
     ),
     *map(_fault, _FAULT_TEXTS),

@@ -9,6 +9,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableWidget, QTableWidgetItem, QWidget
 
 from draftscope.base import units
+from draftscope.panels.tips import plain_tip
 from draftscope.session.recordings_desk import Listing
 from draftscope.trace.tracefile import TraceFacts
 
@@ -69,7 +70,7 @@ _RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 def _item(text: str, column: int, facts: TraceFacts) -> QTableWidgetItem:
     item = QTableWidgetItem(text)
     item.setData(_PATH, facts.path)
-    item.setToolTip(facts.problem or str(facts.path))
+    item.setToolTip(plain_tip(facts.problem or str(facts.path)))
     if column in _NUMBERS:
         item.setTextAlignment(_RIGHT)
     return item

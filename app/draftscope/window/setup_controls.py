@@ -6,6 +6,7 @@ from PySide6.QtCore import QObject, QSignalBlocker, Qt
 from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QLabel, QSpinBox, QToolBar, QWidget
 
 from draftscope.engine.protocol import CheckpointMode, ModelReport
+from draftscope.panels.tips import plain_tip
 from draftscope.session.run_setup import RunSetup
 from draftscope.session.settings import BY_KEY
 from draftscope.window.situation import Situation, why_not_setup
@@ -101,7 +102,7 @@ class SetupControls(QObject):
         granted = self._granted()
         for control, tip in self._tips.items():
             parts = (tip + ".", granted.get(control, ""), self._reason)
-            control.setToolTip("\n".join(part for part in parts if part))
+            control.setToolTip(plain_tip("\n".join(part for part in parts if part)))
         for mode in CheckpointMode:
             text = mode.value
             if self._model is not None and self._model.way_back.asked == mode:

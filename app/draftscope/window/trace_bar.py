@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QSizePolicy, QVBoxLayout
 
+from draftscope.panels.tips import plain_tip
 from draftscope.session.opened_trace import OpenedTrace
 
 
@@ -49,7 +50,7 @@ class TraceBar(QFrame):
         _set(self._origin, opened.origin)
         _set(self._missing, " ".join(opened.missing))
         self.setAccessibleName(title)
-        self.setToolTip(str(opened.path))
+        self.setToolTip(plain_tip(str(opened.path)))
 
 
 def _label(name: str) -> QLabel:

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QLabel, QStatusBar
 from draftscope.base import units
 from draftscope.engine.events import Kind
 from draftscope.engine.probes import Fault
+from draftscope.panels.tips import plain_tip
 from draftscope.session.session import Session
 from draftscope.session.shown_run import ShownRun
 from draftscope.session.state import SessionState
@@ -76,7 +77,7 @@ class TruthStrip(QStatusBar):
         _set(self._doing, doing(self._shown))
         _set(self._measured, measured(self._shown))
         _set(self._recording, recording(self._session) if self._shown is self._session else "")
-        self._recording.setToolTip(recording_place(self._session))
+        self._recording.setToolTip(plain_tip(recording_place(self._session)))
         self._recording.setVisible(bool(self._recording.text()))
         probing = self._session.probing
         _set(self._fault, fault_words(probing.fault, probing.fault_slot))
