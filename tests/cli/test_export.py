@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -134,3 +136,51 @@ def test_a_folder_that_is_missing_is_named(command: Command, trace: Path) -> Non
     told = command("export", trace, "--to", "chrome", "-o", "/no/such/folder/x.json")
     assert told.exit_code == ExitCode.WRONG_USE
     assert "/no/such/folder" in told.err
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_place_that_cannot_be_written_is_told_by_the_name_that_was_given(
+    command: Command, trace: Path, form: str
+) -> None:
+    out = trace.with_name("x" * 253)  # the name fits, that of the part beside it does not
+    told = command("export", trace, "--to", form, "-o", out, "--json")
+    assert told.exit_code == ExitCode.RUN_FAILED
+    assert told.json["error"]["message"].startswith("OUT cannot be written here: ")
+    assert told.json["error"]["hint"].startswith("Name another ")
+    assert ".part" not in told.err
+    assert list(trace.parent.iterdir()) == [trace]
+
+
+@pytest.mark.parametrize("form", ["perfetto", "chrome", "npz"])
+def test_a_full_device_is_told_and_an_endless_one_takes_everything(command: Command, trace: Path, form: str) -> None:
+    told = command("export", trace, "--to", form, "-o", "/dev/full")
+    assert told.exit_code == ExitCode.RUN_FAILED
+    assert "OUT cannot be written here: No space left on device (/dev/full)." in told.err
+    assert command("export", trace, "--to", form, "-o", "/dev/null").exit_code == ExitCode.DONE
+
+
+def test_a_pipe_gets_the_export_by_whatever_name(command: Command, trace: Path) -> None:
+    whole = trace.with_name("whole.json")
+    assert command("export", trace, "--to", "chrome", "-o", whole).exit_code == ExitCode.DONE
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb") as pipe:
+        with os.fdopen(writing, "wb"):
+            assert whole.stat().st_size < 64 << 10  # as much as a pipe holds
+            assert command("export", trace, "--to", "chrome", "-o", f"/dev/fd/{writing}").exit_code == ExitCode.DONE
+        assert json.loads(pipe.read()) == json.loads(whole.read_bytes())
+
+
+def test_the_output_of_the_command_itself_is_no_place_for_an_export(
+    trace: Path,
+) -> None:
+    line = [sys.executable, "-m", "draftscope", "export", str(trace), "--to", "chrome", "-o", "/dev/stdout"]
+    told = subprocess.run(line, capture_output=True, text=True, check=False)
+    assert told.returncode == ExitCode.WRONG_USE
+    assert told.stdout == ""
+    assert "OUT cannot be written here: this command prints there." in told.stderr
+
+
+def test_a_device_is_no_folder(command: Command, trace: Path) -> None:
+    told = command("export", trace, "--to", "csv", "-o", "/dev/null")
+    assert told.exit_code == ExitCode.WRONG_USE
+    assert "/dev/null is no folder" in told.err

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
-from draftscope.cli.failure import ExitCode, InputError, UsageError
+from draftscope.cli.failure import ExitCode, InputError, RunError, UsageError
 from draftscope.cli.terminal import ProgressLine
 
 FORMATS = ("perfetto", "chrome", "parquet", "csv", "npz")
@@ -55,6 +56,8 @@ def run(options: argparse.Namespace) -> int:
         raise InputError(f"There is no file {options.trace}.")
     if options.output.exists() and options.output.samefile(options.trace):
         raise UsageError("OUT is the trace itself.", "Name another file.")
+    if _is_stdout(options.output):
+        raise UsageError("OUT cannot be written here: this command prints there.", f"Name another {_what(options.to)}.")
     started = time.monotonic()
     n_records = _export(options.to, options.trace, options.output, with_text=not options.no_text)
     size_bytes = size_of(options.output)
@@ -89,7 +92,25 @@ def _export(format_id: str, source: Path, target: Path, *, with_text: bool) -> i
         except FileExistsError as error:
             raise UsageError(f"{error.strerror}: {target}.", "Name another folder.") from error
         except NotADirectoryError as error:
-            raise UsageError(f"{target} is a file; {format_id} is written into a folder.") from error
+            what = "a file" if target.is_file() else "no folder"
+            raise UsageError(f"{target} is {what}; {format_id} is written into a folder.") from error
         except IsADirectoryError as error:
             raise UsageError(f"{target} is a folder; {format_id} is written into one file.") from error
+        except OSError as error:
+            message = f"OUT cannot be written here: {error.strerror or error} ({target})."
+            raise RunError(message, f"Name another {_what(format_id)}.") from error
     return int(trace.store.n_records)
+
+
+def _what(format_id: str) -> str:
+    from draftscope.trace.export.formats import BY_ID
+
+    return "folder" if BY_ID[format_id].is_folder else "file"
+
+
+def _is_stdout(path: Path) -> bool:
+    """Whether it is what this process prints to, by whatever name, such as ``/dev/stdout``."""
+    try:
+        return not path.is_dir() and os.path.samestat(path.stat(), os.fstat(sys.stdout.fileno()))
+    except (OSError, ValueError):  # there is no such file yet, or nothing to print to
+        return False

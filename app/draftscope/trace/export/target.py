@@ -7,8 +7,21 @@ import errno
 import os
 import shutil
 from collections.abc import Collection, Iterator
+from io import BufferedWriter, FileIO, UnsupportedOperation
 from pathlib import Path
 from typing import IO
+
+
+class _Stream(BufferedWriter):
+    """A pipe or a device. Some devices tell the same place after every write, which writers of archives rely on."""
+
+    def tell(self) -> int:
+        """Refuse: writers then count for themselves."""
+        raise UnsupportedOperation("tell")
+
+    def seekable(self) -> bool:
+        """No."""
+        return False
 
 
 @contextlib.contextmanager
@@ -18,20 +31,23 @@ def replacing_file(path: Path) -> Iterator[IO[bytes]]:
     Raises:
         OSError: it cannot be written, or ``path`` is a folder.
     """
-    path = path.resolve()
-    if path.is_dir():
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    if path.exists() and not path.is_file():
-        with path.open("wb") as device:  # a pipe or a device cannot be replaced
-            yield device
-        return
-    part = path.with_name(f"{path.name}.part")
-    try:
-        with part.open("wb") as file:
-            yield file
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    with _telling_of(path):
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if path.exists() and not path.is_file():
+            # A pipe or a device cannot be replaced, and where a link to a pipe leads is no name that could be opened.
+            with _Stream(FileIO(path, "w")) as device:
+                yield device
+            return
+        path = path.resolve()
+        part = path.with_name(f"{path.name}.part")
+        try:
+            with part.open("wb") as file:
+                yield file
+            part.replace(path)
+        finally:
+            with contextlib.suppress(OSError):
+                part.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -45,22 +61,33 @@ def replacing_folder(path: Path, names: Collection[str]) -> Iterator[Path]:
         OSError: it cannot be written, or ``path`` is a file.
         FileExistsError: the folder holds other files.
     """
-    path = path.resolve()
-    check_folder(path, names)
-    part = path.with_name(f"{path.name}.part")
-    is_new = not path.exists()
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir()
-    try:
-        yield part
-        if is_new:
-            part.rename(path)
-        else:
-            for name in names:
-                if (part / name).exists():
-                    (part / name).replace(path / name)
-    finally:
+    with _telling_of(path):
+        check_folder(path, names)
+        path = path.resolve()
+        part = path.with_name(f"{path.name}.part")
+        is_new = not path.exists()
         shutil.rmtree(part, ignore_errors=True)
+        part.mkdir()
+        try:
+            yield part
+            if is_new:
+                part.rename(path)
+            else:
+                for name in names:
+                    if (part / name).exists():
+                        (part / name).replace(path / name)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _telling_of(path: Path) -> Iterator[None]:
+    """Errors name the path that was asked for: that of the part beside it means nothing to anybody."""
+    try:
+        yield
+    except OSError as error:
+        error.filename, error.filename2 = str(path), None
+        raise
 
 
 def check_folder(path: Path, names: Collection[str]) -> None:
