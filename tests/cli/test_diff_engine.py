@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from draftscope.cli.failure import ExitCode
+from draftscope.engine.events import Kind
+from draftscope.trace.acceptance import AcceptanceTable
+from draftscope.trace.checkpoints import CheckpointTable
+from draftscope.trace.trace import Trace
+from draftscope.trace.tracefile import read_trace
 from tests.cli.conftest import Command
 
 _TIMED = ("µs", "tok/s")
@@ -64,5 +69,43 @@ def test_the_ratio_of_cow_to_host_is_that_which_bench_measures(
     per_token = [variant["decodes"]["target"] / (n - 4) for variant, n in zip((host, cow), n_tokens, strict=True)]
     assert found["target_decodes_per_token"]["ratio"] == pytest.approx(per_token[1] / per_token[0])
     assert found["save_us"]["a"] > 0 and found["save_us.cow"]["a"] is None
-    told = json.dumps(found["tokens_per_second"])
-    assert found["tokens_per_second"]["ratio"] > 0, told
+    for side, mode in zip("ab", ("host", "cow"), strict=True):
+        trace = read_trace(tmp_path / f"{mode}.dscope")
+        expected = expected_of(trace)
+        assert {name: found[name][side] for name in expected} == pytest.approx(expected, rel=1e-12)
+        assert found["tokens_per_second"][side] == pytest.approx(as_bench_does(trace), rel=0.05)
+    for name in ("tokens_per_second", "round_us", "save_us", "restore_us"):
+        assert found[name]["ratio"] == pytest.approx(found[name]["b"] / found[name]["a"]), name
+
+
+def expected_of(trace: Trace) -> dict[str, float]:
+    """Figures of a run of one Submit as the panels and ``run --json`` have them, under diff's names."""
+    acceptance, checkpoints = AcceptanceTable(), CheckpointTable()
+    acceptance.update(trace.store)
+    checkpoints.update(trace.store)
+    total = acceptance.total()
+    firsts = len(trace.results)  # the first token of each task is in no round
+    rounds = trace.store.kind(Kind.ROUND)
+    longest = [rounds["duration_ns"][rounds["round"] == number].max() for number in np.unique(rounds["round"])]
+    save, restore = (checkpoints.timing(kind) for kind in (Kind.SAVE, Kind.RESTORE))
+    assert save is not None and restore is not None
+    return {
+        "tokens_per_second": total.tokens_per_second * (total.n_tokens - firsts) / total.n_tokens,
+        "acceptance": total.rate,
+        "mean_accepted_length": total.mean_accepted_length,
+        "round_us": float(np.median(longest)) / 1e3,
+        "save_us": save.median_us,
+        "restore_us": restore.median_us,
+    }
+
+
+def as_bench_does(trace: Trace) -> float:
+    """Tokens per second as bench has them, of the results in a trace, less what it counts and rounds do not.
+
+    That is the time from the first token of any slot to the start of the first round, in which others still prefill.
+    """
+    told = trace.results
+    ends = [result["ttft_ms"] + result["generate_ms"] for result in told]
+    starts = [trace.store.kind(kind)["t_start_ns"].min() for kind in (Kind.TOKEN, Kind.ROUND)]
+    seconds = (max(ends) - min(result["ttft_ms"] for result in told)) / 1e3 - (starts[1] - starts[0]) / 1e9
+    return sum(len(result["tokens"]) - 1 for result in told) / seconds

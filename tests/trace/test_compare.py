@@ -17,6 +17,9 @@ from draftscope.trace.trace import Trace
 from tests.trace.compared import n_rounds, run
 from tests.trace.synthetic import make_records, make_store
 
+COUNT, KV = describe("n_saves"), describe("memory_bytes.kv")
+ALL_NAMES = ("tokens_per_second", "round_us", "acceptance", "mean_accepted_length", "n_saves", "memory_bytes.kv")
+
 
 def judged(comparison: Comparison, name: str) -> Verdict:
     """The verdict on a figure."""
@@ -73,7 +76,7 @@ def test_the_interval_is_about_the_true_ratio_999_times_of_1000() -> None:
     for _ in range(2_000):
         a, b = (Measure(0.0, np.exp(random.normal(shift, 0.2, 10))) for shift in (0.0, math.log(3.0)))
         found = judge(
-            [Measure(1.0, a.units)], [Measure(float(np.exp(np.mean(np.log(b.units / a.units)))), b.units)], Unit.COUNT
+            [Measure(1.0, a.units)], [Measure(float(np.exp(np.mean(np.log(b.units / a.units)))), b.units)], COUNT
         )
         n_inside += found.low <= 3.0 <= found.high
     assert n_inside >= 1_990
@@ -82,22 +85,63 @@ def test_the_interval_is_about_the_true_ratio_999_times_of_1000() -> None:
 def test_without_repeats_times_change_from_a_factor_on_and_counts_at_once() -> None:
     units = np.exp(np.random.default_rng(0).normal(0.0, 0.01, 10))
 
-    def verdict(factor: float, unit: Unit) -> Verdict:
-        return judge([Measure(1.0, units)], [Measure(factor, factor * units[::-1])], unit).verdict
+    def verdict(factor: float, name: str) -> Verdict:
+        return judge([Measure(1.0, units)], [Measure(factor, factor * units[::-1])], describe(name)).verdict
 
-    assert verdict(MIN_FACTOR * 0.95, Unit.TIME_US) is Verdict.NOISE
-    assert verdict(MIN_FACTOR * 1.05, Unit.TIME_US) is Verdict.HIGHER
-    assert verdict(0.95 / MIN_FACTOR, Unit.RATE) is Verdict.LOWER
-    assert verdict(1.2, Unit.COUNT) is Verdict.HIGHER
+    assert verdict(MIN_FACTOR * 0.95, "round_us") is Verdict.NOISE
+    assert verdict(MIN_FACTOR * 1.05, "round_us") is Verdict.HIGHER
+    assert verdict(0.95 / MIN_FACTOR, "tokens_per_second") is Verdict.LOWER
+    assert verdict(1.2, "n_saves") is Verdict.HIGHER
 
 
 def test_bytes_change_from_a_thousandth_on_and_single_counts_are_not_judged() -> None:
-    assert judge([Measure(1e6)], [Measure(1e6 + 1_100)], Unit.BYTES).verdict is Verdict.HIGHER
-    assert judge([Measure(1e6)], [Measure(1e6 + 900)], Unit.BYTES).verdict is Verdict.NOISE
-    assert judge([Measure(0.0)], [Measure(4.0)], Unit.BYTES).verdict is Verdict.HIGHER
-    assert judge([Measure(59.0)], [Measure(61.0)], Unit.COUNT).verdict is Verdict.TOO_FEW
-    assert judge([Measure(59.0)], [None], Unit.COUNT).verdict is Verdict.ONLY_A
-    assert judge([None], [Measure(59.0)], Unit.COUNT).verdict is Verdict.ONLY_B
+    assert judge([Measure(1e6)], [Measure(1e6 + 1_100)], KV).verdict is Verdict.HIGHER
+    assert judge([Measure(1e6)], [Measure(1e6 + 900)], KV).verdict is Verdict.NOISE
+    assert judge([Measure(0.0)], [Measure(4.0)], KV).verdict is Verdict.HIGHER
+    assert judge([Measure(59.0)], [Measure(61.0)], COUNT).verdict is Verdict.TOO_FEW
+    assert judge([Measure(59.0)], [None], COUNT).verdict is Verdict.ONLY_A
+    assert judge([None], [Measure(59.0)], COUNT).verdict is Verdict.ONLY_B
+
+
+# Compute buffers of five runs and five more of the same prompts, as they were told.
+_SCATTERING = ((16106720, 15787744, 16305216, 15921568, 15921568), (16106720, 15787744, 16106720, 15787744, 15305888))
+
+
+@pytest.mark.parametrize("name", ["memory_bytes", "memory_bytes.compute"])
+def test_bytes_that_scatter_from_run_to_run_are_no_change(name: str) -> None:
+    ours, theirs = ([Measure(float(size)) for size in side] for side in _SCATTERING)
+    found = judge(ours, theirs, describe(name))
+    assert found.low < 1 < found.high
+    assert found.verdict is Verdict.NOISE
+    for one in ours:
+        for other in theirs:
+            verdict = judge([one], [other], describe(name)).verdict
+            assert verdict is (Verdict.EQUAL if one.value == other.value else Verdict.TOO_FEW)
+
+
+def test_bytes_that_differ_by_more_than_they_scatter_are_a_change() -> None:
+    ours, theirs = ([Measure(float(size)) for size in side] for side in _SCATTERING)
+    twice = [Measure(2 * measure.value) for measure in theirs]
+    for n in (1, 3, 5):
+        assert judge(ours[:n], twice[:n], describe("memory_bytes.compute")).verdict is Verdict.HIGHER
+    assert judge([Measure(1e6)] * 5, [Measure(1e6 + 2_000)] * 5, KV).verdict is Verdict.HIGHER
+    assert judge([Measure(1e6)] * 5, [Measure(1e6 + 900)] * 5, KV).verdict is Verdict.NOISE
+
+
+def test_a_few_repeats_whose_bytes_scatter_more_than_they_differ_are_not_judged() -> None:
+    ours, theirs = ([Measure(size) for size in sizes] for sizes in ((100.0, 110.0, 105.0), (104.0, 112.0, 108.0)))
+    assert judge(ours, theirs, KV).verdict is Verdict.TOO_FEW
+    assert judge([Measure(0.0), Measure(4.0)], [Measure(4.0), Measure(0.0)], KV).verdict is Verdict.TOO_FEW
+
+
+def test_nothing_is_called_a_change_where_1_lies_inside_of_the_interval() -> None:
+    random = np.random.default_rng(11)
+    for unit in Unit:
+        figure = next(row for row in map(describe, ALL_NAMES) if row.unit is unit)
+        for _ in range(200):
+            ours, theirs = ([Measure(float(np.exp(x))) for x in random.normal(0, 0.1, 5)] for _ in "ab")
+            found = judge(ours, theirs, figure)
+            assert found.verdict.is_change == (not found.low <= 1 <= found.high), figure.name
 
 
 def test_times_of_ways_back_are_told_by_mechanism_and_together() -> None:

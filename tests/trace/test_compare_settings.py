@@ -72,3 +72,26 @@ def test_long_texts_are_shown_from_where_they_part_and_control_characters_are_wr
 def test_headers_that_are_not_what_they_should_be_are_compared_as_they_are() -> None:
     ours, theirs = trace(model=[1], settings="none"), trace(settings={"prompts": {"a": 1}}, other={"x": None})
     assert [difference.group for difference in differences_of(ours, theirs)] == ["other"]
+
+
+def test_unequal_numbers_of_prompts_are_one_difference_and_those_of_both_are_compared() -> None:
+    ours = trace(settings={"prompts": [task("a", 1)]})
+    theirs = trace(settings={"prompts": [task("b", 1), *(task(text, 2) for text in "cde")]})
+    assert differences_of(ours, theirs) == [
+        Difference("prompt", "prompt 0: prompt.text", "a", "b"),
+        Difference("prompt", "prompts", "1", "4"),
+    ]
+    several = trace(settings={"prompts": [task("a", 1), task("a", 1), task("a", 2)]})
+    fewer = trace(settings={"prompts": [task("a", 3), task("a", 3)]})
+    assert differences_of(several, fewer) == [
+        Difference("prompt", "prompts", "3", "2"),
+        Difference("settings", "every prompt: sampling.seed", "1", "3"),
+    ]
+
+
+def test_no_side_of_a_difference_is_blank() -> None:
+    ours, theirs = trace(settings={"draft_path": "", "note": ""}), trace(settings={"note": "a"})
+    assert differences_of(ours, theirs) == [Difference("settings", "note", "empty", "a")]
+    assert differences_of(trace(), trace(settings={"prompts": [task("a")]})) == [
+        Difference("prompt", "prompts", "not in the file", "1")
+    ]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from draftscope.base.units import figure
 from draftscope.cli.terminal import table
 from draftscope.trace.compare import Compared, Comparison
-from draftscope.trace.compare_noise import Verdict
+from draftscope.trace.compare_noise import MIN_BYTES_CHANGE, MIN_BYTES_FACTOR, Verdict
 from draftscope.trace.compare_thresholds import Outcome
 from draftscope.trace.compare_words import (
     interval_words,
@@ -21,7 +21,11 @@ from draftscope.trace.compare_words import (
 
 _GREEN, _RED, _PLAIN = "\x1b[32m", "\x1b[31m", "\x1b[0m"
 
-_EXPLAINED = "ratio: B / A. interval: what the ratio may be by chance; a change is one where 1 lies outside of it."
+_EXPLAINED = (
+    "ratio: B / A. interval: what the ratio may be by chance; where 1 lies inside of it nothing is called a change. "
+    f"Without one only bytes are: from {MIN_BYTES_CHANGE:.1%} on, with compute buffers in them from "
+    f"{MIN_BYTES_FACTOR:g} times on."
+)
 
 
 def as_text(

@@ -81,7 +81,7 @@ def compare(ours: Sequence[Trace], theirs: Sequence[Trace]) -> Comparison:
     a, b = ([measures_of(trace, n_blocks) for trace in side] for side in (ours, theirs))
     names = sorted({name for measures in (*a, *b) for name in measures}, key=rank)
     figures = (
-        Compared(row, judge([one.get(row.name) for one in a], [other.get(row.name) for other in b], row.unit))
+        Compared(row, judge([one.get(row.name) for one in a], [other.get(row.name) for other in b], row))
         for row in map(describe, names)
     )
     return Comparison(

@@ -30,7 +30,7 @@ class Unit(StrEnum):
 class Figure:
     """What a figure is. ``better``: 1 when more is better, -1 when less is, 0 when neither is.
 
-    ``group``: the heading that it stands under.
+    ``group``: the heading that it stands under. ``scatters``: bytes that equal runs need not have equal.
     """
 
     name: str
@@ -39,6 +39,7 @@ class Figure:
     unit: Unit
     better: int
     definition: str
+    scatters: bool = False
 
 
 _SPEED, _ACCEPTANCE, _TIMES, _BACK, _WORK, _MEMORY = (
@@ -137,6 +138,7 @@ _ROWS = (
         Unit.BYTES,
         -1,
         "bytes on host and devices that the engine told last, all slots together",
+        scatters=True,
     ),
 )
 _BY_NAME = {row.name: row for row in _ROWS}
@@ -166,7 +168,7 @@ def describe(name: str) -> Figure:
         words = _MEMORY_WORDS.get(detail, detail.replace("_", " "))
     else:
         words = f"{row.words}, {mechanism_words(detail)}"
-    return Figure(name, words, row.group, row.unit, row.better, row.definition)
+    return Figure(name, words, row.group, row.unit, row.better, row.definition, name == "memory_bytes.compute")
 
 
 def rank(name: str) -> tuple[int, str]:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from draftscope.trace.compare_blocks import Measure
-from draftscope.trace.compare_figures import Unit
+from draftscope.trace.compare_figures import Figure, Unit
 
 MIN_PAIRS = 5
 """From so many pairs of runs on each pair is one observation; with fewer their blocks are."""
@@ -32,6 +32,10 @@ machine with two cores and much other work on it, speeds differed by up to 1.7 t
 
 MIN_BYTES_CHANGE = 0.001
 """Sizes of saved states differ by some bytes with the positions in them."""
+
+MIN_BYTES_FACTOR = 1.1
+"""Without enough pairs, sizes with compute buffers in them that differ by less are not called changed: they grow with
+the batches that were decoded, which times decide. Of 25 pairs of equal runs they differed by up to 1.07 times."""
 
 # Two-sided 99.9 % quantiles of Student's t, from 4 degrees of freedom on; 3.29 is the normal's.
 _T: tuple[float, ...] = (
@@ -58,7 +62,9 @@ METHOD = (
     f"interval: 99.9 % t interval of the ratio B / A, from the ratios of {MIN_PAIRS} or more pairs of runs, with fewer "
     "pairs from those of blocks of rounds with equal shares of the tokens; a change is called one when 1 lies outside, "
     f"and with fewer than {MIN_PAIRS} pairs speeds and times must also differ by {MIN_FACTOR:g} times, since two "
-    f"processes of one program are not equally fast; bytes change from {MIN_BYTES_CHANGE:.1%} on"
+    f"processes of one program are not equally fast; bytes have no blocks: with fewer than {MIN_PAIRS} pairs they "
+    f"change from {MIN_BYTES_CHANGE:.1%} on, with compute buffers in them from {MIN_BYTES_FACTOR:g} times on, and by "
+    "more than the runs of a side differ among themselves"
 )
 """The method in words, for tables, files and tooltips."""
 
@@ -100,7 +106,7 @@ class Judged:
     verdict: Verdict
 
 
-def judge(ours: Sequence[Measure | None], theirs: Sequence[Measure | None], unit: Unit) -> Judged:
+def judge(ours: Sequence[Measure | None], theirs: Sequence[Measure | None], figure: Figure) -> Judged:
     """Compare a figure of the runs of A with that of the runs of B, pair by pair; None: that run does not have it."""
     a, b = (_median(side) for side in (ours, theirs))
     if math.isnan(a) or math.isnan(b):
@@ -112,7 +118,7 @@ def judge(ours: Sequence[Measure | None], theirs: Sequence[Measure | None], unit
     has_repeats = len(per_pair) >= MIN_PAIRS
     units = per_pair if has_repeats else _unit_logs(pairs)
     low, high = _interval(ratio, units)
-    verdict = _verdict(pairs, ratio, (low, high), unit, has_repeats=has_repeats)
+    verdict = _verdict(pairs, ratio, (low, high), figure, has_repeats=has_repeats)
     return Judged(a, b, ratio, low, high, len(units) if math.isfinite(low) else 0, verdict)
 
 
@@ -146,7 +152,7 @@ def _verdict(
     pairs: Sequence[tuple[Measure, Measure]],
     ratio: float,
     interval: tuple[float, float],
-    unit: Unit,
+    figure: Figure,
     *,
     has_repeats: bool,
 ) -> Verdict:
@@ -154,12 +160,22 @@ def _verdict(
         return Verdict.EQUAL
     a, b = (float(np.median([pair[side].value for pair in pairs])) for side in (0, 1))
     direction = Verdict.HIGHER if (ratio > 1 if math.isfinite(ratio) else b > a) else Verdict.LOWER
-    if unit is Unit.BYTES:
-        is_same = math.isfinite(ratio) and abs(math.log(ratio)) < MIN_BYTES_CHANGE
-        return Verdict.NOISE if is_same else direction
+    if figure.unit is Unit.BYTES and math.isfinite(ratio) and abs(math.log(ratio)) < MIN_BYTES_CHANGE:
+        return Verdict.NOISE
     low, high = interval
     if math.isnan(low):
-        return Verdict.TOO_FEW
-    is_timed = unit in (Unit.RATE, Unit.TIME_US)
+        is_told = figure.unit is Unit.BYTES and _are_apart(pairs, ratio, scatters=figure.scatters)
+        return direction if is_told else Verdict.TOO_FEW
+    is_timed = figure.unit in (Unit.RATE, Unit.TIME_US)
     is_large = has_repeats or not is_timed or abs(math.log(ratio)) >= math.log(MIN_FACTOR)
     return direction if is_large and (low > 1 or high < 1) else Verdict.NOISE
+
+
+def _are_apart(pairs: Sequence[tuple[Measure, Measure]], ratio: float, *, scatters: bool) -> bool:
+    """Whether sizes without an interval differ by more than the runs of either side do among themselves."""
+    sides = [[pair[side].value for pair in pairs] for side in (0, 1)]
+    if not math.isfinite(ratio):
+        return max(sides[0]) < min(sides[1]) or max(sides[1]) < min(sides[0])
+    spread = max(math.log(max(side) / min(side)) for side in sides)
+    least = math.log(MIN_BYTES_FACTOR) if scatters else MIN_BYTES_CHANGE
+    return abs(math.log(ratio)) >= least and abs(math.log(ratio)) > spread

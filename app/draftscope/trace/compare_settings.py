@@ -28,6 +28,7 @@ _HEADER_GROUPS = {
 _TEXT_KEYS = ("prompt", "grammar", "json_schema", "stop")
 _MOST_CHARACTERS = 72
 _ABSENT = "not in the file"
+_EMPTY = "empty"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +42,21 @@ class Difference:
 
 
 def differences_of(a: Trace, b: Trace) -> list[Difference]:
-    """Every difference of two traces' headers, in the order of ``GROUPS``; empty: the same was run on the same."""
-    ours, theirs = dict(_facts(a.header)), dict(_facts(b.header))
+    """Every difference of two traces' headers, in the order of ``GROUPS``; empty: the same was run on the same.
+
+    Prompts that one of the two does not have are a difference of their number, not of each of their settings.
+    """
+    n_tasks = [len(tasks_of(trace.header)) for trace in (a, b)]
+    ours, theirs = (dict(_facts(trace.header, min(n_tasks))) for trace in (a, b))
     found = [
         Difference(group, name, *_sides(ours.get((group, name), _ABSENT), theirs.get((group, name), _ABSENT)))
         for group, name in dict.fromkeys((*ours, *theirs))
         if ours.get((group, name), _ABSENT) != theirs.get((group, name), _ABSENT)
     ]
-    n_tasks = max(len(tasks_of(trace.header)) for trace in (a, b))
-    return sorted(_joined(found, n_tasks), key=lambda difference: GROUPS.index(difference.group))
+    joined = _joined(found, min(n_tasks))
+    if n_tasks[0] != n_tasks[1]:
+        joined.append(Difference("prompt", "prompts", *(str(n) if n else _ABSENT for n in n_tasks)))
+    return sorted(joined, key=lambda difference: GROUPS.index(difference.group))
 
 
 def _joined(found: list[Difference], n_tasks: int) -> list[Difference]:
@@ -67,9 +74,9 @@ def _joined(found: list[Difference], n_tasks: int) -> list[Difference]:
     return joined
 
 
-def _facts(header: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], Any]]:
+def _facts(header: Mapping[str, Any], n_tasks: int) -> Iterator[tuple[tuple[str, str], Any]]:
     settings, model = _mapping(header.get("settings")), _mapping(header.get("model"))
-    for number, task in enumerate(tasks_of(header)):
+    for number, task in enumerate(tasks_of(header)[:n_tasks]):
         for name, value in task.items():
             group = "prompt" if name in _TEXT_KEYS else "settings"
             yield from _flat(group, f"prompt {number}: {name}", value)
@@ -127,7 +134,7 @@ def _sides(a: Any, b: Any) -> tuple[str, str]:
         _in_one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)) for value in (a, b)
     ]
     if max(map(len, texts)) <= _MOST_CHARACTERS:
-        return texts[0], texts[1]
+        return texts[0] or _EMPTY, texts[1] or _EMPTY
     pairs = zip(texts[0], texts[1], strict=False)
     same = next((i for i, (one, other) in enumerate(pairs) if one != other), min(map(len, texts)))
     start = max(0, same - _MOST_CHARACTERS // 3)
