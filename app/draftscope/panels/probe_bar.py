@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import (
     QComboBox,
     QFrame,
@@ -32,6 +33,17 @@ COPIES = (
 """What can be copied: id and words."""
 
 
+class ElidedLabel(QLabel):
+    """A line of which the end is left out where there is no room, with an ellipsis in its place."""
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
+        """Draw as much as there is room for."""
+        painter = QPainter(self)
+        shown = self.fontMetrics().elidedText(self.text(), Qt.TextElideMode.ElideRight, self.width())
+        painter.setPen(self.palette().windowText().color())
+        painter.drawText(self.rect(), Qt.AlignmentFlag.AlignVCenter, shown)
+
+
 class ProbeBar(QWidget):
     """The level switch works at any time, also while a run goes on."""
 
@@ -43,7 +55,7 @@ class ProbeBar(QWidget):
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self.level = QComboBox()
-        self.cost = QLabel()
+        self.cost = ElidedLabel()
         self.copy = QToolButton()
         self.menu = QMenu(self)
         self._label = QLabel("Measure")
