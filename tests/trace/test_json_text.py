@@ -23,5 +23,7 @@ def test_text_goes_and_figures_stay():
         "results": [{"text": "secret", "tokens": (1, 2), "stop": "max_tokens", "prompt": 3, "draft_n": 7}],
         "settings": {"stop": ["secret"], "prompts": ["secret"], "messages": [{"role": "user", "content": "secret"}]},
         "prompt": {"text": "secret"},
+        "grammar": 'root ::= "secret"',
+        "json_schema": {"const": "secret"},
     }
     assert without_text(value) == {"results": [{"stop": "max_tokens", "prompt": 3, "draft_n": 7}], "settings": {}}

@@ -25,7 +25,8 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser("report", help="write a trace as one HTML page", epilog=_EPILOG)
     parser.add_argument("trace", metavar="TRACE", type=Path, help="a .dscope file")
     parser.add_argument("-o", "--output", metavar="OUT", required=True, type=Path, help="HTML file to write")
-    parser.add_argument("--no-text", action="store_true", help="leave out prompts, outputs and token ids")
+    without = "leave out prompts, outputs, token ids, grammars and the log"
+    parser.add_argument("--no-text", action="store_true", help=without)
     parser.add_argument("--json", action="store_true", help="print what was written as JSON")
 
 

@@ -6,7 +6,12 @@ import json
 import math
 from typing import Any
 
-_TEXT_KEYS = frozenset({"text", "tokens", "prompt", "prompts", "prompt_content", "messages", "content"})
+_TEXT_KEYS = frozenset(
+    {
+        *("text", "tokens", "prompt", "prompts", "prompt_content", "messages", "content"),
+        *("grammar", "json_schema"),  # which quote what an output has to say
+    }
+)
 
 
 def to_json(value: Any) -> str:
@@ -19,7 +24,7 @@ def to_json(value: Any) -> str:
 
 
 def without_text(value: Any) -> Any:
-    """A copy without prompts, outputs, their token ids (which a vocabulary turns into text) and stop strings.
+    """A copy without prompts, outputs, their token ids (which a vocabulary turns into text), grammars and stop strings.
 
     Numbers stay, whatever their key: ``prompt`` may be the number of a prompt, ``stop`` the reason of an end.
     """

@@ -204,7 +204,7 @@ def test_the_report_tells_what_probes_cost_and_what_the_hook_is_worth() -> None:
         )
     )
     text = Page(report_page(trace)).text
-    assert "Level hidden (1 restores), state (2 restores)" in text
+    assert "Level hidden (1 restore), state (2 restores)" in text
     assert "Cost 1.00 µs, 1 % of the time." in text
     assert "Rows in use 1 of 2 drafts from the right row, 1 from another position's" in text
     assert "rejected draft with the hook 0 of 2 0 0 of 2 5 of 5" in text

@@ -2,7 +2,8 @@
 
 ``keys`` inside tells what every array holds. ``probes`` has a row a probed restore; every other key holds one array a
 probe, one after the other along the first axis, those that are smaller filled up with NaN or -1; beside it
-``<key>_t_start_ns`` names the probe of each, and ``<key>_shape`` its own shape. Nothing is pickled.
+``<key>_t_start_ns`` names the probe of each, and ``<key>_shape`` its own shape. Without text, arrays from which the
+model tells tokens are left out. Nothing is pickled.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from draftscope.trace.export.target import replacing_file
 from draftscope.trace.export.watch import Cancelled, Progress, Watch
 from draftscope.trace.json_text import to_json
 from draftscope.trace.trace import Trace
+from draftscope.trace.tracefile.probe_rows import TEXT_ARRAYS
 
 _COMPRESSION = 1
 """Saved, restored and would-have-been rows are often the same, which the quickest level finds."""
 
 _TOKENS = ("saved_top", "restored_top", "without_top")
-_TOKEN_KINDS = (ArrayKind.DRAFT_TOKENS, ArrayKind.TOP_TOKENS)
 
 MEANINGS = {
     ArrayKind.ROWS: "pending rows of hidden values, axes (saved, restored, without) and width of a row",
@@ -97,7 +98,7 @@ def export_npz(
 
 
 def _stacks(source: Source) -> list[_Stack]:
-    kinds = [kind for kind in MEANINGS if source.with_text or kind not in _TOKEN_KINDS]
+    kinds = [kind for kind in MEANINGS if source.with_text or kind not in TEXT_ARRAYS]
     by_kind = {kind: [array for array in source.arrays if array.kind is kind] for kind in kinds}
     return [_Stack(kind.name.lower(), kind, arrays) for kind, arrays in by_kind.items() if arrays]
 

@@ -42,7 +42,7 @@ def write_report(trace: Trace, path: Path, *, with_text: bool = True) -> int:
 
 
 def report_page(trace: Trace, *, with_text: bool = True) -> str:
-    """The page. Without text it has no prompt, no output, no token id and no grammar."""
+    """The page. Without text it has no prompt, no output, no token id, no grammar and no line of the log."""
     if not with_text:
         trace = _stripped(trace)
     acceptance = AcceptanceTable()
@@ -84,7 +84,11 @@ def _stripped(trace: Trace) -> Trace:
     if isinstance(settings.get("settings"), dict) and kept:
         settings["settings"]["prompts"] = kept
     return dataclasses.replace(
-        trace, header=settings, pieces=PieceTable(), results=[without_text(result) for result in trace.results]
+        trace,
+        header=settings,
+        pieces=PieceTable(),
+        results=[without_text(result) for result in trace.results],
+        log=[],
     )
 
 
@@ -99,7 +103,9 @@ def _subtitle(trace: Trace, *, with_text: bool) -> str:
     parts = [f"recorded {when}"] if when else []
     parts += [program] if isinstance(program, str) else []
     parts.append(f"{trace.store.n_records:,} records")
-    if not with_text or len(trace.pieces) == 0:
+    if not with_text:
+        parts.append("without the text of prompts and outputs, grammars and the log, which may quote them")
+    elif len(trace.pieces) == 0:
         parts.append("without the text of prompts and outputs")
     parts.append(f"report by Draftscope {__version__}")
     return " · ".join(parts)

@@ -65,7 +65,8 @@ _TEXT = """\
 ## Without text
 
 A file without text (`run`: `has_text` is false) has empty tables `texts`, `pieces` and `log`, NULL in `chunks.tokens`,
--1 for every token id in `probes`, and no side arrays of kind {arrays}.
+-1 for every token id in `probes`, and no side arrays from which the model tells tokens:
+{arrays}.
 """
 
 _VERSIONS = """\
@@ -111,7 +112,7 @@ def _parts() -> Iterator[str]:
     yield _table(("code of", "words"), ((name, _words(words)) for name, words in WORDS.items()))
     yield "## Definitions of the figures\n"
     yield _table(("figure", "definition"), DEFINITIONS.items())
-    yield _TEXT.format(arrays=" and ".join(f"`{kind.name.lower()}`" for kind in sorted(TEXT_ARRAYS)))
+    yield _TEXT.format(arrays=", ".join(f"`{kind.name.lower()}`" for kind in sorted(TEXT_ARRAYS)))
     yield _VERSIONS
 
 

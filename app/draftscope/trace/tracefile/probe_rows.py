@@ -11,8 +11,22 @@ import numpy as np
 from draftscope.engine.probes import PROBE_COLUMNS, ArrayKind, Probes, SideArray, empty_probes
 from draftscope.trace.tracefile.planes import deflate, inflate
 
-TEXT_ARRAYS = frozenset({ArrayKind.DRAFT_TOKENS, ArrayKind.TOP_TOKENS})
-"""Arrays of token ids, which with the model's vocabulary are text."""
+TEXT_ARRAYS = frozenset(
+    {
+        ArrayKind.ROWS,
+        ArrayKind.FINGERPRINTS,
+        ArrayKind.DRAFT_TOKENS,
+        ArrayKind.TOP_TOKENS,
+        ArrayKind.TOP_LOGITS,
+        ArrayKind.TOP_PROBABILITIES,
+    }
+)
+"""Arrays that whoever has the model can turn into text.
+
+Token ids by its vocabulary, hidden rows by its output layer, logits and probabilities by what they are of each token.
+A digest cannot be turned back, but the digests of a slot's first rows can be guessed token by token: one decode for
+each token of the vocabulary at each position. Differences of layers, two numbers for thousands of values, stay.
+"""
 
 _TEXT_COLUMNS = ("saved_top", "restored_top", "without_top")
 

@@ -83,7 +83,7 @@ CHUNKS = Table(
 )
 TEXTS = Table(
     "texts",
-    "a text of a prompt or an output",
+    "a text of a prompt or an output, or a form that an output had to have",
     (
         ("place", "TEXT PRIMARY KEY", "where it belongs, as a JSON pointer: `/run/settings/…`, `/results/3/text`"),
         ("value", "TEXT NOT NULL", "JSON"),
