@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from draftscope.cli.failure import ExitCode
+from draftscope.engine.events import Kind, Operation
 from draftscope.trace.tracefile import read_trace
 from tests.cli.conftest import Command
 
@@ -206,6 +207,30 @@ def test_a_trace_without_text_tells_times_and_counts_alone(fake_command: Command
     assert prompt.encode() not in path.read_bytes()
     assert "text" not in trace.results[0] and len(trace.pieces) == 0
     assert trace.header["settings"]["prompts"][0]["sampling"] == told.json["settings"]["prompts"][0]["sampling"]
+
+
+def test_a_trace_without_text_has_no_grammar_and_no_schema(fake_command: Command, tmp_path: Path) -> None:
+    path, prompts = tmp_path / "run.dscope", tmp_path / "prompts.jsonl"
+    lines = [{"text": "a", "grammar": 'root ::= "purloined"'}, {"text": "b", "json_schema": '{"const": "purloined"}'}]
+    prompts.write_text("\n".join(json.dumps(line) for line in lines))
+    arguments = ("run", FAKE, "--prompts", prompts, "--max-tokens", "4", "--trace", path)
+    fake_command(*arguments)
+    assert b"purloined" in path.read_bytes()
+    assert "purloined" in read_trace(path).header["settings"]["prompts"][0]["grammar"]
+    fake_command(*arguments, "--no-text")
+    assert b"purloined" not in path.read_bytes()
+    assert read_trace(path).header["settings"]["prompts"][1]["max_tokens"] == 4
+
+
+def test_a_trace_has_the_saves_of_slots_after_the_run(fake_command: Command, tmp_path: Path) -> None:
+    path, kept = tmp_path / "run.dscope", tmp_path / "kept.slot"
+    arguments = ("--prompt", "a", "--max-tokens", "8", "--trace", path, "--save-slot", f"0:{kept}", "--json")
+    told = fake_command("run", FAKE, *arguments)
+    assert told.exit_code == ExitCode.DONE, told.err
+    assert kept.exists()
+    trace = read_trace(path)
+    assert trace.is_complete and trace.store.n_records == told.json["records"]["n"]
+    assert Operation.SLOT_SAVE in trace.store.kind(Kind.OPERATION)["code"].tolist()
 
 
 def test_a_trace_does_not_replace_a_file_that_is_none(fake_command: Command, tmp_path: Path) -> None:

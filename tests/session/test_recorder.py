@@ -122,7 +122,8 @@ def test_another_model_ends_the_file(client, recorded, qtbot):
     client.answer_load()
     recorded.poll()
     assert recorded.recorder.path is None
-    poll_until(qtbot, recorded, lambda: not is_being_recorded(path))
+    # The writer's thread may not even have begun by now.
+    poll_until(qtbot, recorded, lambda: path.exists() and not is_being_recorded(path))
     assert read_trace(path).is_complete
 
 

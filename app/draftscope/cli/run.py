@@ -106,7 +106,7 @@ def _run(plan: Plan, client: Client, options: argparse.Namespace) -> int:
             outcome = generation.run(first, waiting)
             if recorder and outcome.reports:
                 recorder.add_memory(time.monotonic_ns(), outcome.reports[-1].memory)
-        slot_files.save(generation, plan.saved)
+            slot_files.save(generation, plan.saved)  # whose operations belong to the recording
     summary = RunSummary(plan, model, outcome, view.store, client.n_dropped, slot_files).as_json()
     summary["probes"] = probes_as_json(view.store, plan.probe, client.n_arrays_dropped)
     print(json.dumps(summary, indent=2, allow_nan=False) if options.json else as_text(summary))
