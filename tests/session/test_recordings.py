@@ -7,7 +7,7 @@ import pytest
 
 from draftscope.session.recordings import Recordings
 from draftscope.trace.tracefile import TraceError, TraceWriter, read_trace
-from tests.trace.files import HEADER
+from tests.trace.files import HEADER, write
 from tests.trace.synthetic import make_many, make_records
 from tests.trace.test_trace_copies import cut_off
 
@@ -91,6 +91,13 @@ def test_what_a_killed_process_left_is_found_and_what_lost_nothing_is_made_whole
         "whole.dscope",
     ]
     assert read_trace(whole).is_complete and read_trace(whole).missing == []
+
+
+def test_a_list_that_nobody_waits_for_any_more_looks_into_no_more_files(tmp_path):
+    for name in ("a", "b", "c"):
+        write(tmp_path / f"{name}.dscope")
+    recordings, looks = Recordings(tmp_path, 1 << 30), iter([False, True, True])
+    assert len(recordings.all_facts(lambda: next(looks))) == 1
 
 
 def test_names_are_told_apart_and_are_names_of_files(tmp_path):

@@ -12,9 +12,18 @@ import pytest
 
 from draftscope.engine.events import Kind
 from draftscope.trace.errors import TraceCancelled
-from draftscope.trace.tracefile import TraceError, TraceWriter, database, memory_limit, read_trace, recording
+from draftscope.trace.tracefile import (
+    TraceError,
+    TraceWriter,
+    database,
+    memory_limit,
+    read_facts,
+    read_trace,
+    recording,
+)
 from tests.trace.files import HEADER, RESULT, alter, write
 from tests.trace.synthetic import make_many, make_records
+from tests.trace.test_old_files import OLD
 
 
 def refused(path: Path, *words: str) -> None:
@@ -146,6 +155,39 @@ def test_a_view_that_computes_for_ever_is_not_asked(tmp_path, table):
         refused(path, "no table chunks")
     else:
         assert f"The table {table} is missing." in read_trace(path).missing
+
+
+@pytest.mark.parametrize("stored", ["VIRTUAL", "STORED"])
+@pytest.mark.parametrize("table", ["run", "chunks"])
+def test_a_table_that_computes_its_columns_is_not_asked(tmp_path, table, stored):
+    key, value = ("key", "value") if table == "run" else ("first", "records")
+    path = alter(
+        write(tmp_path / "x.dscope"),
+        f"DROP TABLE {table}",
+        f"CREATE TABLE {table} ({key} PRIMARY KEY, {value} GENERATED ALWAYS AS (printf('%.*c', 9, {key})) {stored})",
+        f"INSERT INTO {table} ({key}) VALUES (1)",
+    )
+    if table == "chunks":
+        refused(path, "no table chunks")
+        assert "no table chunks" in read_facts(path).problem
+    else:
+        assert "The table run is missing." in read_trace(path).missing
+        assert read_facts(path).problem == ""
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "CREATE VIEW records AS WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT n FROM c",
+        "CREATE TABLE records (kind, n AS (printf('%.*c', 9, kind)))",
+    ],
+)
+def test_an_old_file_whose_records_are_computed_is_refused(tmp_path, made):
+    path = tmp_path / "v1.dscope"
+    path.write_bytes((OLD / "v1.dscope").read_bytes())
+    with closing(sqlite3.connect(path)) as old:
+        views = [name for (name,) in old.execute("SELECT name FROM sqlite_master WHERE type = 'view'")]
+    refused(alter(path, *(f"DROP VIEW {name}" for name in views), "DROP TABLE records", made), "no table records")
 
 
 def test_flipped_bytes_are_refused_or_read_but_never_crash(tmp_path):

@@ -14,13 +14,15 @@ from draftscope.trace.tracefile import (
     TraceError,
     TraceWriter,
     copy_trace,
+    database,
+    facts,
     finish_recording,
     read_facts,
     read_trace,
     remove_trace,
 )
 from draftscope.trace.tracefile.reader import CUT_OFF
-from tests.trace.files import HEADER, LOG, MEMORY, make_arrays, write
+from tests.trace.files import HEADER, LOG, MEMORY, alter, make_arrays, write
 from tests.trace.synthetic import make_many, make_records
 from tests.trace.test_old_files import OLD
 
@@ -50,10 +52,9 @@ def test_a_copy_is_the_same_and_one_without_text_tells_nothing_of_it(tmp_path):
     assert (bare.log, len(bare.pieces), bare.memory) == ([], 0, whole.memory)
     assert set(bare.store.kind(Kind.TOKEN)["token"].tolist()) == {-1}
     assert bare.store.probes["restored_top"].tolist() == [-1, -1]
-    assert bare.store.array(1000, ArrayKind.TOP_TOKENS) is None
-    assert bare.store.array(1000, ArrayKind.TOP_LOGITS) is not None
-    with closing(sqlite3.connect(tmp_path / "bare.dscope")) as database:
-        assert database.execute("SELECT DISTINCT token, chosen FROM tokens").fetchall() == [(-1, -1)]
+    assert {array.kind for array in bare.store.arrays()} == {ArrayKind.LAYERS}
+    with closing(sqlite3.connect(tmp_path / "bare.dscope")) as tables:
+        assert tables.execute("SELECT DISTINCT token, chosen FROM tokens").fetchall() == [(-1, -1)]
 
 
 def test_a_copy_of_a_long_recording_has_the_tables_that_it_lacks(tmp_path):
@@ -61,8 +62,8 @@ def test_a_copy_of_a_long_recording_has_the_tables_that_it_lacks(tmp_path):
     with TraceWriter(tmp_path / "x.dscope", HEADER, most_rows=100) as writer:
         writer.append(records)
     copy_trace(tmp_path / "x.dscope", tmp_path / "y.dscope")
-    with closing(sqlite3.connect(tmp_path / "y.dscope")) as database:
-        assert database.execute("SELECT count(*) FROM rounds").fetchone()[0] == (records["kind"] == Kind.ROUND).sum()
+    with closing(sqlite3.connect(tmp_path / "y.dscope")) as tables:
+        assert tables.execute("SELECT count(*) FROM rounds").fetchone()[0] == (records["kind"] == Kind.ROUND).sum()
 
 
 def test_a_copy_that_is_cancelled_or_would_be_the_file_itself_is_not_made(tmp_path):
@@ -123,6 +124,32 @@ def test_a_file_that_is_being_recorded_is_neither_finished_nor_removed(tmp_path)
     remove_trace(writer.path)
     remove_trace(writer.path)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("table", ["run", "chunks"])
+def test_the_facts_of_a_file_with_a_view_that_computes_for_ever_come_at_once(tmp_path, table):
+    columns = "'a' || n AS key, '1' AS value" if table == "run" else "n AS first, 1 AS n, 0 AS n_tokens"
+    path = alter(
+        write(tmp_path / "x.dscope"),
+        f"DROP TABLE {table}",
+        f"CREATE VIEW {table} AS WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) "
+        f"SELECT {columns} FROM c",
+    )
+    found = read_facts(path)
+    if table == "run":
+        assert (found.problem, found.n_records) == ("", len(make_records(20)))
+    else:
+        assert "it has no table chunks" in found.problem
+
+
+@pytest.mark.parametrize("limit_s", [-1.0, 0.0])
+def test_a_file_that_takes_too_long_to_look_into_is_given_up_and_named(tmp_path, monkeypatch, limit_s):
+    monkeypatch.setattr(facts, "LIMIT_S", limit_s)
+    monkeypatch.setattr(database, "_STEPS", 10)
+    for path in (write(tmp_path / "x.dscope"), OLD / "v1.dscope"):
+        found = read_facts(path)
+        assert str(path) in found.problem and "to look into" in found.problem
+        assert found.size_bytes > 0 and found.n_records == 0
 
 
 def test_the_facts_of_what_is_no_trace_are_a_problem_in_words(tmp_path):

@@ -29,6 +29,7 @@ from draftscope.trace.tracefile.reader import CUT_OFF
 from draftscope.trace.tracefile.schema import APPLICATION_ID, FORMAT_VERSION
 from draftscope.trace.tracefile.tables import KIND_TABLES
 from tests.trace.synthetic import PIECES, make_many, make_records, record
+from tests.trace.test_trace_copies import cut_off
 
 HEADER = {"program": "draftscope test", "settings": {"n_slots": 4, "stop": ["END"]}, "prompt": "a secret prompt"}
 RESULT = {"slot": 2, "text": "a secret text", "tokens": [101], "stop": "max_tokens", "draft_n": 7}
@@ -252,6 +253,56 @@ def test_a_write_that_fails_is_told_and_what_was_committed_stays(tmp_path, monke
     assert not read_trace(path).is_complete
 
 
+@pytest.mark.parametrize("has_rest", [False, True])
+def test_an_old_trace_stays_where_a_new_one_cannot_begin(tmp_path, monkeypatch, has_rest):
+    path = write(tmp_path / "x.dscope", make_records(5))
+    if has_rest:
+        cut_off(path)
+    before = {entry.name: entry.read_bytes() for entry in tmp_path.iterdir() if not entry.name.endswith("-lock")}
+
+    def fail(*_: object) -> None:
+        raise OSError("the disk is gone")
+
+    for owner, name in ((recording, "statements"), (Path, "replace")):
+        with monkeypatch.context() as patch:
+            real = Path.replace
+
+            def replace(self: Path, target: Path, real: object = real) -> Path:
+                return real(self, target) if self.name.endswith(("-wal", "-old")) else fail()
+
+            patch.setattr(owner, name, fail if name == "statements" else replace)
+            with pytest.raises(TraceError, match="the disk is gone"):
+                TraceWriter(path, {})
+        assert {entry.name: entry.read_bytes() for entry in tmp_path.iterdir()} == before
+    assert read_trace(path).header == HEADER
+    with TraceWriter(path, {"program": "new"}) as writer:
+        writer.append(make_records(2))
+    assert read_trace(path).header == {"program": "new"}
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+
+
+def test_what_a_recording_that_ended_early_left_in_two_files_is_told_to_belong_together(tmp_path, monkeypatch):
+    monkeypatch.setattr(recording, "_CLOSE_WAIT_MS", 1)
+    path = tmp_path / "x.dscope"
+    writer = TraceWriter(path, HEADER)
+    writer.append(make_records(3))
+    n = read_when_written(path).store.n_records
+    with closing(sqlite3.connect(path, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM run").fetchone()
+
+        def fail(*_: object) -> None:
+            raise OSError("the disk is gone")
+
+        monkeypatch.setattr(recording.Recording, "add_records", fail)
+        writer.append(record(Kind.SPAN))
+        with pytest.raises(TraceError) as caught:
+            writer.close()
+    kept = f"What came before is kept: {n} records, in x.dscope and x.dscope-wal, which belong together."
+    assert str(caught.value).endswith(kept)
+    assert n == len(make_records(3))
+
+
 FILL_THE_DISK = """
     import resource, sys
     from draftscope.trace.tracefile import TraceError, TraceWriter
@@ -283,6 +334,8 @@ def test_a_disk_that_takes_no_more_ends_the_recording_in_a_sentence_and_what_cam
     assert sentence.startswith(f"Recording into {path} ended, since the disk takes no more")
     assert end == "the run goes on"
     trace = read_trace(path)
+    assert f"What came before is kept: {trace.store.n_records:,} records" in sentence
+    assert sentence.endswith("x.dscope-wal, which belong together.") == path.with_name("x.dscope-wal").exists()
     assert 0 < trace.store.n_records < 200_000
     assert not trace.is_complete
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from pathlib import Path
 
@@ -50,9 +50,10 @@ class Recordings:
                 found.append((path.stat().st_mtime, path))
         return [path for _, path in sorted(found, reverse=True)]
 
-    def all_facts(self) -> list[TraceFacts]:
-        """What each of them is, the newest first."""
-        return sorted((read_facts(path) for path in self.paths()), key=lambda facts: facts.started_s, reverse=True)
+    def all_facts(self, cancelled: Callable[[], bool] = lambda: False) -> list[TraceFacts]:
+        """What each of them is, the newest first; those that were looked at before ``cancelled`` said so."""
+        found = [read_facts(path) for path in self.paths() if not cancelled()]
+        return sorted(found, key=lambda facts: facts.started_s, reverse=True)
 
     # ---- pins
 

@@ -56,7 +56,12 @@ class RecordingsDesk(QObject):
 
     def ask_list(self) -> None:
         """Look what there is."""
-        self._do(lambda: self.listed.emit(Listing(tuple(self.recordings.all_facts()), self.recordings.pinned())))
+
+        def look() -> None:
+            facts = self.recordings.all_facts(lambda: self._is_closed)
+            self.listed.emit(Listing(tuple(facts), self.recordings.pinned()))
+
+        self._do(look)
 
     def ask_cut_off(self) -> None:
         """Look whether a process was killed while it recorded."""

@@ -37,7 +37,7 @@ def opened(path: Path, cancelled: Callable[[], bool] | None = None) -> Iterator[
             if cancelled is not None:
                 database.set_progress_handler(cancelled, _STEPS)
             if _version(database) < FORMAT_VERSION:
-                database = stack.enter_context(contextlib.closing(migrated(database)))
+                database = stack.enter_context(contextlib.closing(migrated(database, cancelled, _STEPS)))
             yield database
         except sqlite3.Error as error:
             raise _in_words(path, error) from error

@@ -12,10 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from draftscope.engine.events import COLUMNS, Records, empty_records
+from draftscope.trace.errors import TraceCancelled
 from draftscope.trace.json_text import take_text, to_json
 from draftscope.trace.tracefile.chunk import chunk_row
 from draftscope.trace.tracefile.codes import code_rows
 from draftscope.trace.tracefile.planes import joined
+from draftscope.trace.tracefile.real_tables import real_tables
 from draftscope.trace.tracefile.schema import (
     ARRAYS,
     CHUNKS,
@@ -30,19 +32,34 @@ from draftscope.trace.tracefile.schema import (
 )
 
 _BATCH = 4096
+_PAGES = 4096
+"""Pages that are copied between two looks at whether the user has cancelled."""
+
 _OLD_TABLES = ("run", "records", "pieces", "results")
 _OLD_VIEWS = ("spans", "rounds", "tokens", "saves", "restores", "fallbacks", "slot_states", "operations", "rows")
 
 
-def migrated(source: sqlite3.Connection) -> sqlite3.Connection:
+def migrated(
+    source: sqlite3.Connection, cancelled: Callable[[], bool] | None = None, n_steps: int = 100_000
+) -> sqlite3.Connection:
     """A copy in memory, of the present format; the caller closes it.
 
+    Args:
+        cancelled: asked every ``n_steps`` instructions of SQLite's machine, also after this.
     Raises:
         ValueError, TypeError, sqlite3.Error: the source is damaged.
+        TraceCancelled: ``cancelled`` said so.
     """
     database = sqlite3.connect(":memory:", isolation_level=None)
+
+    def look(*_: int) -> None:
+        if cancelled is not None and cancelled():
+            raise TraceCancelled
+
     try:
-        source.backup(database)
+        source.backup(database, pages=_PAGES, progress=look)
+        if cancelled is not None:
+            database.set_progress_handler(cancelled, n_steps)
         database.execute("PRAGMA trusted_schema = OFF")
         (version,) = database.execute("PRAGMA user_version").fetchone()
         for step in _STEPS[max(int(version), 1) - 1 :]:
@@ -92,8 +109,7 @@ _STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (_from_1_to_2, _from_
 
 
 def _check_tables(database: sqlite3.Connection) -> None:
-    # Real tables only: a view of the same name could compute for ever.
-    found = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    found = real_tables(database)
     if missing := [name for name in _OLD_TABLES if name not in found]:
         raise ValueError(f"it has no table {missing[0]}")
 

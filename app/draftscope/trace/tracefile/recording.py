@@ -15,6 +15,7 @@ from draftscope.trace.json_text import take_text, to_json
 from draftscope.trace.tracefile.chunk import chunk_row, young_row
 from draftscope.trace.tracefile.codes import code_rows
 from draftscope.trace.tracefile.lock import RecordingLock
+from draftscope.trace.tracefile.place import replace_trace
 from draftscope.trace.tracefile.planes import joined
 from draftscope.trace.tracefile.probe_rows import TEXT_ARRAYS, array_row, probe_rows
 from draftscope.trace.tracefile.schema import (
@@ -57,13 +58,14 @@ class Recording:
     """A file that is being written, in transactions: ``commit`` takes them. Everything raises ``sqlite3.Error``."""
 
     def __init__(self, path: Path, header: Mapping[str, Any], *, with_text: bool) -> None:
-        """Make the file, with its header.
+        """Make the file, with its header; an older one of that name goes only once the new one is there.
 
         Raises:
             BlockingIOError: another recording writes it.
             OSError: the place cannot be written.
         """
         self.n_records = 0
+        self.n_committed = 0
         self.n_bytes = 0
         self._with_text = with_text
         self._new: list[bytes] = []
@@ -95,7 +97,11 @@ class Recording:
             draft.unlink(missing_ok=True)
             raise
         self._database.close()
-        draft.replace(path)
+        try:
+            replace_trace(path, draft)
+        except BaseException:
+            draft.unlink(missing_ok=True)
+            raise
         return _connected(path)
 
     def _fill(self, header: Mapping[str, Any]) -> None:
@@ -120,6 +126,7 @@ class Recording:
             self._write_records(records)
         if self._database.in_transaction:
             self._database.execute("COMMIT")
+        self.n_committed = self.n_records
 
     def _open(self) -> None:
         if not self._database.in_transaction:

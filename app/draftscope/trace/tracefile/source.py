@@ -16,6 +16,7 @@ from draftscope.trace.tracefile.chunk import chunk_records, is_possible
 from draftscope.trace.tracefile.memory_limit import check_fits
 from draftscope.trace.tracefile.planes import joined
 from draftscope.trace.tracefile.probe_rows import array_of, probe_of
+from draftscope.trace.tracefile.real_tables import real_tables
 from draftscope.trace.tracefile.schema import MOST_IN_CHUNK, OWN_KEYS, TABLES
 
 _BATCH = 65_536
@@ -44,16 +45,11 @@ class Source:
         self.own: dict[str, Any] | None = None
         self.next_record = 0
         self._database = database
-        self._tables = self._find_tables()
+        self._tables = real_tables(database)
         if "chunks" not in self._tables:
             raise ValueError("it has no table chunks")
         for name in sorted({table.name for table in TABLES} - self._tables):
             self.problems.append(f"The table {name} is missing.")
-
-    def _find_tables(self) -> set[str]:
-        # Real tables only: a view or a virtual table of the same name could compute for ever.
-        query = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE 'CREATE TABLE %'"
-        return {name for (name,) in self._database.execute(query)}
 
     @property
     def is_complete(self) -> bool:

@@ -14,8 +14,7 @@ from typing import Any, Self
 from draftscope.engine.events import Records
 from draftscope.engine.probes import SideArray
 from draftscope.trace.errors import TraceError
-from draftscope.trace.tracefile.head import is_trace_file
-from draftscope.trace.tracefile.lock import is_being_recorded
+from draftscope.trace.tracefile.place import check_place, kept_words
 from draftscope.trace.tracefile.recording import Recording
 
 BATCH_S = 0.04
@@ -37,7 +36,8 @@ class TraceWriter:
     more than that. While recording, SQLite keeps a ``-wal`` and a ``-shm`` file beside it, and the writer a ``-lock``;
     ``close`` leaves one file. A file that was never closed opens all the same, and says that it was cut off.
 
-    With ``with_text=False`` no prompt, no output, no token id, no piece and no line of the log gets into the file.
+    With ``with_text=False`` no prompt, no output, no grammar, no token id, no piece, no line of the log and no array
+    of a probe from which tokens can be told gets into the file.
 
     A failed write (disk full, say) ends the recording: ``error`` is set, the next call raises it, and what was
     committed stays.
@@ -193,7 +193,7 @@ class TraceWriter:
     def _run(self) -> None:
         try:
             self._most_bytes = self._share(self.path, 0) if self._share else None
-            _make_room(self.path)
+            check_place(self.path)
             recording = Recording(self.path, self._header, with_text=self._with_text)
         except TraceError as error:
             self.error = error
@@ -203,13 +203,12 @@ class TraceWriter:
             return
         finally:
             self._is_made.set()
+        problem: Exception | None = None
         try:
             self._write_all(recording)
         except Exception as error:  # the thread must not end without a word
-            recording.roll_back()
-            self._fail(f"Recording into {self.path} ended, since {_reason(error)}. What came before is kept.")
-        finally:
-            self._close(recording)
+            problem = error
+        self._close(recording, problem)
 
     def _write(self, recording: Recording, records: bytes, n: int) -> None:
         self._n_taken += n
@@ -243,11 +242,19 @@ class TraceWriter:
             what = "since recordings take up all the disk space that they may. What came before is kept."
             self._fail(f"Recording into {self.path} ended, {what}")
 
-    def _close(self, recording: Recording) -> None:
+    def _close(self, recording: Recording, problem: Exception | None) -> None:
+        """Close the file; what ended the recording is told with what is left of it, which is known only then."""
         try:
+            if problem is not None:
+                recording.roll_back()
             recording.close()
         except (sqlite3.Error, OSError) as error:
-            self._fail(f"The trace {self.path} could not be closed, since {_reason(error)}. It opens all the same.")
+            if problem is None:
+                why = f"could not be closed, since {_reason(error)}. It opens all the same"
+                self._fail(f"The trace {self.path} {why}: {kept_words(self.path, recording.n_committed)}.")
+        if problem is not None:
+            kept = kept_words(self.path, recording.n_committed)
+            self._fail(f"Recording into {self.path} ended, since {_reason(problem)}. What came before is kept: {kept}.")
         if not (recording.n_records or self._keeps_empty):
             self.path.unlink(missing_ok=True)
 
@@ -259,17 +266,3 @@ def _reason(error: Exception) -> str:
     if code == sqlite3.SQLITE_IOERR:
         return f"the disk takes no more ({error})"
     return f"it could not be written: {error}"
-
-
-def _make_room(path: Path) -> None:
-    """Remove an older trace and what was left beside it; anything else stays, and is refused."""
-    if is_being_recorded(path):
-        raise TraceError(f"{path} is being recorded, so it is not replaced.")
-    if path.exists() and not is_trace_file(path) and not (path.is_file() and path.stat().st_size == 0):
-        raise TraceError(f"{path} exists and is no trace, so it is not replaced.")
-    try:
-        for suffix in ("-wal", "-shm", "-journal", ""):
-            path.with_name(path.name + suffix).unlink(missing_ok=True)
-    except OSError as error:
-        what = f"The old trace {path} cannot be replaced" if path.exists() else f"{path} cannot be written"
-        raise TraceError(f"{what}: {error.strerror}.") from error
