@@ -41,7 +41,7 @@ def restores(trace: Trace) -> Html:
     parts = [
         facts(_facts(trace)),
         table(("verdict", "restores"), counts),
-        table(_HEAD, _rows(trace.store.probes)),
+        table(_HEAD, _rows(trace.store.probes), 2),
         element("p", _EXPLAINED, class_="dim"),
     ]
     parts += [_told(found, place) for place in differing[:_MOST_TOLD].tolist()]
@@ -53,7 +53,7 @@ def restores(trace: Trace) -> Html:
 def _facts(trace: Trace) -> Iterator[tuple[str, str]]:
     """What was measured, what it cost, and which rows drafts went on from."""
     levels = np.bincount(trace.store.probes["level"], minlength=len(LEVELS)).tolist()
-    yield "Level", ", ".join(f"{level.value} ({n:,} restores)" for level, n in zip(LEVELS, levels, strict=True) if n)
+    yield "Level", ", ".join(f"{level.value} ({_restores(n)})" for level, n in zip(LEVELS, levels, strict=True) if n)
     cost, rows = ProbeCost(), RowsInUse()
     cost.update(trace.store)
     rows.update(trace.store)
@@ -61,6 +61,10 @@ def _facts(trace: Trace) -> Iterator[tuple[str, str]]:
         yield "Cost", f"{units.duration(cost.probed_ns)}, {units.percent(cost.share)} of the time. {COST_DEFINITION}"
     if rows.words:
         yield "Rows in use", rows.words
+
+
+def _restores(n: int) -> str:
+    return "1 restore" if n == 1 else f"{n:,} restores"
 
 
 def _rows(probes: Probes) -> Iterator[tuple[str, ...]]:
