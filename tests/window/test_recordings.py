@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from draftscope.session.state import SessionState
 from draftscope.trace.tracefile import is_being_recorded, read_trace
 from draftscope.window.main_window import MainWindow
 from draftscope.window.notices import Notice
-from draftscope.window.recordings_dialog import EMPTY, OFF, RecordingsDialog
+from draftscope.window.recordings_dialog import EMPTY, OFF, READING, RecordingsDialog
 from draftscope.window.truth_strip import recording
 from tests.trace.files import write
 from tests.trace.synthetic import make_records
@@ -72,8 +73,13 @@ def test_each_recording_is_a_row_that_says_what_it_is(desk, settings, qtbot):
 
 
 def test_a_list_without_recordings_says_why(desk, settings, qtbot):
+    let_go = threading.Event()
+    desk._do(lambda: let_go.wait(20))  # the disk is slow
     dialog = opened(desk, settings, qtbot, 0)
-    assert dialog.pages.currentWidget() is dialog.empty and dialog.empty.text() == EMPTY
+    assert dialog.pages.currentWidget() is dialog.empty and dialog.empty.text() == READING
+    let_go.set()
+    qtbot.waitUntil(lambda: dialog.empty.text() == EMPTY)
+    assert dialog.pages.currentWidget() is dialog.empty
     dialog.is_on.setChecked(False)
     assert dialog.empty.text() == OFF and not settings.flag("recording/is_on")
     dialog.budget.setValue(64)

@@ -24,6 +24,7 @@ from PySide6.QtWidgets import (
 )
 
 from draftscope.base import units
+from draftscope.panels.tips import plain_tip
 from draftscope.session.recordings_desk import Listing, RecordingsDesk
 from draftscope.session.settings import BY_KEY, Settings
 from draftscope.window.recordings_table import RecordingsTable
@@ -33,6 +34,7 @@ EMPTY = (
     "looked at again, compared and shared, also after a crash."
 )
 OFF = "No run has been recorded.\n\nRuns are not recorded: switch that on below."
+READING = "Reading the recordings…"
 FILTER = "Trace (*.dscope)"
 
 
@@ -47,6 +49,7 @@ class RecordingsDialog(QDialog):
         self._desk = desk
         self._settings = settings
         self._listing = Listing()
+        self._is_listed = False
         self.setWindowTitle("Recordings")
         self.resize(860, 460)
         self.table = RecordingsTable()
@@ -197,7 +200,7 @@ class RecordingsDialog(QDialog):
     # ---- what came
 
     def _on_listed(self, listing: Listing) -> None:
-        self._listing = listing
+        self._listing, self._is_listed = listing, True
         self.table.show_listing(listing)
         self._tell()
 
@@ -229,7 +232,7 @@ class RecordingsDialog(QDialog):
 
     def _tell(self) -> None:
         is_empty = not self._listing.facts
-        self.empty.setText(EMPTY if self.is_on.isChecked() else OFF)
+        self.empty.setText(READING if not self._is_listed else EMPTY if self.is_on.isChecked() else OFF)
         self.pages.setCurrentWidget(self.empty if is_empty else self.table)
         selected = self.table.selected
         facts = [facts for facts in self._listing.facts if facts.path in selected]
@@ -249,7 +252,7 @@ class RecordingsDialog(QDialog):
         taken = units.bytes_text(self._listing.size_bytes)
         self.note.setText("" if is_empty else f"{n} {'recording' if n == 1 else 'recordings'}, {taken} of {budget}")
         self.folder_button.setEnabled(not is_empty)
-        self.folder_button.setToolTip(str(self._desk.recordings.folder))
+        self.folder_button.setToolTip(plain_tip(str(self._desk.recordings.folder)))
 
     def done(self, result: int) -> None:
         """Close; a copy that is being written is cancelled."""
