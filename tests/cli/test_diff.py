@@ -30,7 +30,7 @@ def before(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def slower(tmp_path: Path) -> Path:
-    return write(tmp_path / "slower.dscope", 3.0, program="another")
+    return write(tmp_path / "slower.dscope", 4.0, program="another")
 
 
 def test_two_equal_runs_show_no_difference(command: Command, before: Path, tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_json_has_both_sides_with_verdict_and_method(command: Command, before: P
     assert (told["a"], told["b"]) == ([str(before)], [str(slower)])
     figures = {figure["name"]: figure for figure in told["figures"]}
     speed = figures["tokens_per_second"]
-    assert speed["ratio"] == pytest.approx(1 / 3, rel=0.01)
+    assert speed["ratio"] == pytest.approx(1 / 4, rel=0.01)
     assert speed["low"] <= speed["ratio"] <= speed["high"] < 1
     assert (speed["verdict"], speed["is_change"], speed["better"]) == ("lower", True, "higher")
     assert figures["acceptance"]["verdict"] == "equal"
@@ -71,7 +71,7 @@ def test_conditions_decide_the_exit_code(command: Command, before: Path, slower:
     )
     assert failed.exit_code == ExitCode.RUN_FAILED
     assert [outcome["has_failed"] for outcome in failed.json["fail_if"]] == [False, True]
-    assert "tokens_per_second<0.95: it is 0.333" in failed.err
+    assert "tokens_per_second<0.95: it is 0.25." in failed.err
 
 
 def test_noise_fails_only_when_that_is_asked_for(command: Command, before: Path, tmp_path: Path) -> None:

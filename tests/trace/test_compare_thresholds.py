@@ -8,7 +8,7 @@ from draftscope.trace.compare import compare
 from draftscope.trace.compare_thresholds import ThresholdError, check, parse
 from tests.trace.compared import run
 
-SLOWER = compare([run()], [run(factor=3.0)])
+SLOWER = compare([run()], [run(factor=4.0)])
 EQUAL = compare([run()], [run()])
 NOISY = compare([run()], [run(factor=1.2, seed=3)])
 

@@ -42,7 +42,7 @@ def before(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def slower(tmp_path: Path) -> Path:
-    return write(tmp_path / "slower.dscope", 3.0, program="another")
+    return write(tmp_path / "slower.dscope", 4.0, program="another")
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_differences_outputs_and_figures_are_shown(view: CompareWindow) -> None:
     assert "token for token" in view._outputs.text()
     figures = {row[0]: row for row in rows(view.figures)}
     speed = figures["tokens per second, all slots"]
-    assert speed[3] == "0.333" and speed[6] == "lower: worse"
+    assert speed[3] == "0.250" and speed[6] == "lower: worse"
     assert "Speed" in figures and "Round times" in figures
     assert "acceptance" not in figures  # it is equal
     view.shows_equal.setChecked(True)

@@ -24,7 +24,7 @@ _EPILOG = """\
 A ratio is B / A, and the interval behind it says what it may be by chance: of repeats (A1 A2 .. --with B1 B2 ..,
 recorded in turn, five or more of each), their ratios pair by pair; of one run a side, the ratios of blocks of rounds
 with equal shares of the tokens. What lies within is called noise, and with fewer than five pairs so are speeds and
-times that differ by less than 2 times. Bytes of single runs have no interval: they change from 0.1 % on, and from
+times that differ by less than 3 times. Bytes of single runs have no interval: they change from 0.1 % on, and from
 1.1 times on where compute buffers are in them, which grow with the batches that times decide.
 
 --fail-if ends with exit code 1 when a condition holds and the difference is no noise: NAME<NUMBER is about the ratio,
