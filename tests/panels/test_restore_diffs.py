@@ -114,15 +114,19 @@ def test_a_page_that_has_nothing_says_what_would_fill_it(
     assert panel.details.page.empty.text.startswith(f"{title}\n")
 
 
-def test_arrays_that_were_not_kept_are_missed_and_the_figures_stay(make: Make) -> None:
+@pytest.mark.parametrize(
+    ("n_not_kept", "title"), [(0, "These values are not in the file"), (3, "These values are not kept")]
+)
+def test_arrays_that_are_not_there_are_missed_and_the_figures_stay(make: Make, n_not_kept: int, title: str) -> None:
     run = ProbedRun(ProbeLevel.STATE)
     session = run.begin()
     session.receive(run.records)
+    session.trace._probes.n_not_kept = n_not_kept
     session.receive_arrays([array for array in run.arrays if array.kind is ArrayKind.RESULT])
     panel = make(session)
     for page in (ROWS, MAP, DRAFT, LAYERS):
         turn_to(panel, page)
-        assert panel.details.page.empty.text.startswith("These values are not kept\n")
+        assert panel.details.page.empty.text.startswith(f"{title}\n")
     turn_to(panel, VERDICT)
     assert "Equal bit for bit" in panel.details.facts.words
 

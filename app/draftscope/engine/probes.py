@@ -158,7 +158,7 @@ PROBE_COLUMNS = (
     Column("restored_accepted", "<i4", "", f"of the draft from {_OF_ROW}"),
     Column("without_accepted", "<i4", "", f"of the draft from {_OF_WITHOUT}"),
     Column("n_layers", "<i4", "", "recurrent layers compared"),
-    Column("n_layers_differing", "<i4", "", "that differ in any bit; after a native rollback beyond rounding"),
+    Column("n_layers_differing", "<i4", "", "layers that differ in any bit; after a native rollback, beyond rounding"),
     Column("worst_layer", "<i4", "", "recurrent layer that differs most, counted from 0; -1: none does"),
     Column("slot", "<i2", "", "slot"),
     Column("level", "<u1", "", "number of the ProbeLevel"),

@@ -143,6 +143,11 @@ def why_no_array(session: ShownRun, shown: Shown, kind: ArrayKind) -> Reason | N
     """Why an array of a probed restore is not here, or None."""
     if session.trace.array(shown.t_start_ns, kind) is not None:
         return None
+    if session.trace.n_arrays_not_kept + session.n_arrays_lost == 0:
+        return (
+            "These values are not in the file",
+            "A file without text has no hidden rows and no draft tokens, since text can be read from them.",
+        )
     return (
         "These values are not kept",
         "There was no room for more arrays when they came; the figures are here.",

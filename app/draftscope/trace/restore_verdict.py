@@ -294,10 +294,11 @@ def _effect(probe: Any, which: str) -> Effect:
         return Effect(None, "what it does to the draft was not measured")
     if n_changed == 0:
         return Effect(False, "no draft logit changes")
+    has_top = int(probe["saved_top"]) >= 0  # not in traces without text
     is_other_top = int(probe[f"{which}_top"]) != int(probe["saved_top"])
     draft, is_other_draft = _draft(probe, which)
     accepted, is_other_accepted = _accepted(probe, which)
-    top = "another likeliest token" if is_other_top else "the same likeliest token"
+    top = ("another likeliest token" if is_other_top else "the same likeliest token") if has_top else ""
     parts = (f"{n_changed:,} of {n_vocab:,} draft logits change", top, draft, accepted)
     matters = is_other_top or is_other_draft or is_other_accepted
     return Effect(matters, ", ".join(part for part in parts if part))
