@@ -10,8 +10,9 @@ from pytestqt.qtbot import QtBot
 
 from draftscope.engine.backends import backend_maker
 from draftscope.engine.errors import ErrorReport
-from draftscope.engine.events import Kind, Operation, Records, Reuse, SlotState, empty_records
+from draftscope.engine.events import Kind, Operation, Records, Reuse, empty_records
 from draftscope.engine.in_process_client import InProcessClient
+from draftscope.engine.probes import RestoreKind
 from draftscope.engine.protocol import (
     ClearSlot,
     ContextSettings,
@@ -28,6 +29,7 @@ from draftscope.session.run_request import RunRequest
 from draftscope.session.session import Session
 from draftscope.session.slots import HeldSlot
 from draftscope.session.state import SessionState
+from draftscope.trace.restores import RestoreTable
 from tests.session.polling import poll_until
 from tests.session.scripted_client import DEATH, ScriptedClient, refusal
 
@@ -170,9 +172,20 @@ def test_a_run_says_what_it_reused_while_it_goes_on(qtbot: QtBot, live: Session)
     assert held.n_prompt == live.results[0].n_prompt
 
 
-def test_operations_between_runs_are_not_in_the_run(qtbot: QtBot, live: Session) -> None:
+def test_what_is_done_to_slots_between_turns_is_in_the_run_that_is_here(qtbot: QtBot, live: Session) -> None:
     n = len(live.trace.kind(Kind.OPERATION))
+    live.slots.fork(0, 1)
     live.slots.clear(0)
     poll_until(qtbot, live, lambda: not live.slots.is_changing)
-    assert len(live.trace.kind(Kind.OPERATION)) == n
-    assert SlotState.DONE in live.trace.kind(Kind.SLOT)["code"]
+    assert len(live.trace.kind(Kind.OPERATION)) > n
+    assert live.trace.n_missing == 0
+    restores = RestoreTable()
+    restores.update(live.trace)
+    (fork,) = restores.rows[restores.rows["kind"] == RestoreKind.FORK]
+    assert fork["slot"] == 1
+
+
+def test_what_new_contexts_do_is_in_no_run(session: Session, client: ScriptedClient) -> None:
+    assert session.state is SessionState.NO_MODEL
+    tell(session, client, (Operation.CLEAR, 0, 0, 0, 0))
+    assert session.trace.n_records == 0

@@ -337,16 +337,27 @@ class Session(ShownRun):
 
     def _take_batches(self, batches: list[Batch]) -> None:
         """Keep what belongs to the run; records of loads and of contexts being made belong to none."""
+        has_more = False
         for batch in batches:
             self.slots.follow(batch.records)
-            if batch.is_of_run:
+            if batch.is_of_run or self._is_between_turns:
+                if not batch.is_of_run:
+                    self._record.record(batch.records, batch.arrays)
+                    self.recorder.rest()
                 self._record.append(batch.records)
                 self._record.append_arrays(batch.arrays)
+                has_more = True
         if self.is_running:
             self.meter.n_dropped = self._client.n_dropped - self._n_dropped_before
-        if any(batch.is_of_run for batch in batches):
+        if has_more:
             self.fallbacks.follow(self.trace)
             self.records_appended.emit()
+
+    @property
+    def _is_between_turns(self) -> bool:
+        """Whether what is done to slots now, a fork say, belongs to the run that is here and may go on."""
+        is_at_rest = self.state is SessionState.READY
+        return is_at_rest and self.trace.n_records > 0 and self._record.can_go_on(self._flow.n_contexts)
 
     def _take(self, answer: Answer) -> None:
         match answer:
