@@ -186,7 +186,8 @@ def test_that_the_table_has_both_engines_and_dashes_for_what_is_not_told(report:
     theirs = dataclasses.replace(sample(generate_ms=200.0), n_rounds=None, n_draft=None)
     result = Comparison(1, [report], [theirs], [sample(generate_ms=100.0)])
     heading, _header, server, ours, ratios = as_text(result).splitlines()
-    assert "rollback" in heading and "same tokens in 1 of 1" in heading
+    assert report.way_back.granted in heading  # `auto` may take another way on a busy machine
+    assert "same tokens in 1 of 1" in heading
     assert server.split() == ["llama-server", "50.0", "50.0", "52.4", "52.4", "0.500", "5", "-", "-"]
     assert ours.split() == ["draftscope", "100.0", "100.0", "100.0", "100.0", "0.500", "5", "1.25", "3.00"]
     assert ratios == "ours / theirs: best 2.000, median 2.000, pairs 2.000"
