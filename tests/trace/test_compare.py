@@ -13,6 +13,7 @@ from draftscope.trace.compare import Comparison, compare
 from draftscope.trace.compare_blocks import Measure, RunBlocks, n_blocks_for
 from draftscope.trace.compare_figures import Unit, describe, measures_of, rank
 from draftscope.trace.compare_noise import MIN_FACTOR, Verdict, judge
+from draftscope.trace.compare_words import ratio_words
 from draftscope.trace.trace import Trace
 from tests.trace.compared import n_rounds, run
 from tests.trace.synthetic import make_records, make_store
@@ -214,3 +215,11 @@ def test_every_figure_that_a_run_has_is_described() -> None:
     with pytest.raises(KeyError):
         describe("nonsense")
     assert n_rounds(trace) == 80
+
+
+@pytest.mark.parametrize(
+    ("ratio", "words"),
+    [(1.0, "1.00"), (0.99964, "0.99964"), (1.0042, "1.0042"), (1.0051, "1.01"), (0.832, "0.832"), (math.nan, "")],
+)
+def test_a_ratio_close_to_1_shows_that_it_is_not_1(ratio: float, words: str) -> None:
+    assert ratio_words(ratio) == words

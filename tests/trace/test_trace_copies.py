@@ -72,7 +72,22 @@ def test_a_copy_that_is_cancelled_or_would_be_the_file_itself_is_not_made(tmp_pa
         copy_trace(path, tmp_path / "y.dscope", cancelled=lambda: True)
     with pytest.raises(TraceError, match="is the trace itself"):
         copy_trace(path, path)
+    (tmp_path / "letter.txt").write_text("Dear reader")
+    with pytest.raises(TraceError, match="is no trace"):
+        copy_trace(path, tmp_path / "letter.txt")
+    (tmp_path / "letter.txt").unlink()
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+
+
+def test_an_older_copy_stays_until_the_new_one_is_whole(tmp_path):
+    path, target = write(tmp_path / "x.dscope"), write(tmp_path / "y.dscope")
+    before = target.read_bytes()
+    with pytest.raises(TraceCancelled):
+        copy_trace(path, target, cancelled=lambda: True)
+    assert target.read_bytes() == before
+    copy_trace(path, target, with_text=False)
+    assert target.read_bytes() != before
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["x.dscope", "y.dscope"]
 
 
 def test_a_copy_of_an_old_file_is_of_the_present_format(tmp_path):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from draftscope.base.units import figure
 from draftscope.cli.terminal import table
 from draftscope.trace.compare import Compared, Comparison
 from draftscope.trace.compare_noise import MIN_BYTES_CHANGE, MIN_BYTES_FACTOR, Verdict
@@ -14,6 +13,7 @@ from draftscope.trace.compare_words import (
     is_better,
     is_worse,
     outputs_words,
+    ratio_words,
     repeats_words,
     value_words,
     verdict_words,
@@ -63,9 +63,8 @@ def _figures(comparison: Comparison, *, has_colour: bool, shows_all: bool) -> It
 
 def _row(row: Compared) -> tuple[str, ...]:
     judged, unit = row.judged, row.figure.unit
-    ratio = "" if judged.ratio != judged.ratio else figure(judged.ratio)
     values = value_words(judged.a, unit), value_words(judged.b, unit)
-    return (row.figure.words, *values, ratio, interval_words(row), verdict_words(row))
+    return (row.figure.words, *values, ratio_words(judged.ratio), interval_words(row), verdict_words(row))
 
 
 def _coloured(line: str, row: Compared, has_colour: bool) -> str:

@@ -32,12 +32,22 @@ def value_words(value: float, unit: Unit) -> str:
             return units.figure(value)
 
 
+def ratio_words(ratio: float) -> str:
+    """A ratio with three significant digits or, close to 1, two of what it is away from 1; '' for NaN."""
+    if math.isnan(ratio):
+        return ""
+    away = abs(ratio - 1)
+    if 0 < away < 0.005:
+        return f"{ratio:.{min(9, 1 - math.floor(math.log10(away)))}f}"
+    return units.figure(ratio)
+
+
 def interval_words(compared: Compared) -> str:
     """What the ratio may be, such as ``0.97..1.04``; '' where nothing tells."""
     low, high = compared.judged.low, compared.judged.high
     if math.isnan(low) or compared.judged.verdict is Verdict.EQUAL:
         return ""
-    return f"{units.figure(low)}..{units.figure(high)}"
+    return f"{ratio_words(low)}..{ratio_words(high)}"
 
 
 def verdict_words(compared: Compared) -> str:

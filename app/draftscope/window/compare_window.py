@@ -20,7 +20,6 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from draftscope.base import units
 from draftscope.panels.tips import plain_tip
 from draftscope.session.comparing import Answer, Comparing, Side
 from draftscope.trace.compare import Compared, Comparison
@@ -30,6 +29,7 @@ from draftscope.trace.compare_words import (
     is_better,
     is_worse,
     outputs_words,
+    ratio_words,
     repeats_words,
     value_words,
     verdict_words,
@@ -177,9 +177,8 @@ class CompareWindow(QDialog):
 
     def _add(self, row: Compared) -> None:
         judged, unit, theme = row.judged, row.figure.unit, self._appearance.theme
-        ratio = units.figure(judged.ratio) if judged.ratio == judged.ratio else ""
         values = value_words(judged.a, unit), value_words(judged.b, unit)
-        texts = [row.figure.words, *values, ratio, interval_words(row), "", verdict_words(row)]
+        texts = [row.figure.words, *values, ratio_words(judged.ratio), interval_words(row), "", verdict_words(row)]
         item = QTreeWidgetItem(self.figures, texts)
         for column in range(1, 5):
             item.setTextAlignment(column, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)

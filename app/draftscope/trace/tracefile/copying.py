@@ -12,6 +12,7 @@ from draftscope.trace.errors import TraceCancelled, TraceError
 from draftscope.trace.json_text import to_json
 from draftscope.trace.tracefile.database import opened
 from draftscope.trace.tracefile.lock import RecordingLock, is_being_recorded
+from draftscope.trace.tracefile.place import check_place, replace_trace
 from draftscope.trace.tracefile.reader import CUT_OFF
 from draftscope.trace.tracefile.schema import RUN
 from draftscope.trace.tracefile.source import Source
@@ -28,7 +29,8 @@ def copy_trace(
 ) -> None:
     """Write a trace anew, in the present format and with the tables for persons; with or without its text.
 
-    What is missing in the source is named in the copy, too. A copy that is cancelled or fails is removed.
+    What is missing in the source is named in the copy, too. A copy that is cancelled or fails is removed, and an older
+    trace of that name is replaced only at the end.
 
     Raises:
         TraceError: the source cannot be read, or the copy not written.
@@ -36,16 +38,18 @@ def copy_trace(
     """
     if target.exists() and target.samefile(path):
         raise TraceError(f"{target} is the trace itself. Choose another name for its copy.")
+    check_place(target)
     with opened(path, cancelled) as database:
         database.execute("BEGIN")
         source = Source(database)
         header, results = source.run_and_results()
-        writer = TraceWriter(target, header, with_text=with_text)
+        writer = TraceWriter(target.with_name(f"{target.name}.part"), header, with_text=with_text)
         try:
             _copy_parts(source, writer, results, progress, cancelled)
             lost = source.lost + ([] if source.is_complete else [CUT_OFF])
             writer.add_header({"lost": lost} if lost else {})
             writer.close()
+            _put(writer.path, target)
         except BaseException:
             _remove(writer)
             raise
@@ -73,6 +77,13 @@ def _copy_parts(
     writer.add_log(source.log())
     writer.add_memory(source.memory())
     writer.append_arrays(source.arrays())
+
+
+def _put(fresh: Path, target: Path) -> None:
+    try:
+        replace_trace(target, fresh)
+    except OSError as error:
+        raise TraceError(f"{target} cannot be replaced: {error.strerror}.") from error
 
 
 def _remove(writer: TraceWriter) -> None:
